@@ -8,6 +8,8 @@ VENDOR := src/tocsin/gateways/dashboard/page/vendor/vendor.json
 # uv trusts the certificates that the system trusts, as pip does.
 UV := UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(VENV) $(BIN)/uv
 TEST_ARGS ?=
+# Share of the full length of make soak.
+SHARE ?= 1
 DEMO_ARGS ?=
 # Tests wait for processes, sockets and timers more than they compute: three workers keep two cores busy.
 WORKERS ?= 3
@@ -19,10 +21,14 @@ BENCH := PYTHONPATH=$(if $(filter compiled,$(FORM)),build/compiled:). $(BIN)/pyt
 BENCH_ARGS ?=
 ALL_BENCHES = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(QUICK),--quick) $(if $(WRITE_DOCS),--write-docs) $(BENCH_ARGS)
 
+# Tests start about a thousand Python processes: what Python has compiled is kept, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help env check test demo run simulate soak compiled form dashboard generate docs lock dist release clean
+.PHONY: help env check test test-fast pictures demo recording site run simulate soak cluster compiled form dashboard generate docs lock dist
+.PHONY: release clean test-compiled mutants
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
-.PHONY: bench-peers bench-capacity bench-startup bench-budget bench-failover
+.PHONY: bench-peers bench-capacity bench-startup bench-demo bench-budget bench-failover bench-fleet
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,9 +59,19 @@ check: $(STAMP) ## Lint and types: the quick part of make test
 	@$(BIN)/python tools/generate_docs.py --check
 
 test: check $(VENDOR) ## Lint, types and all tests, as CI runs them
-	@$(BIN)/python -m pytest -n $(WORKERS) $(TEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --durations 20 $(TEST_ARGS)
 
-demo: $(STAMP) $(VENDOR) ## A team on a hub, for a minute; then its history, and the dashboard until Ctrl-C
+test-fast: $(STAMP) ## Lint, types and the tests of the core: what one runs while typing
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q -n 2 tests/core tests/test_architecture.py $(TEST_ARGS)
+
+pictures: $(STAMP) $(VENDOR) ## Measure every page of the dashboard, and keep its pictures in artifacts/dashboard
+	@$(BIN)/python -m pytest -q -n 0 tests/dashboard/test_pictures.py
+	@echo "pictures: artifacts/dashboard/busy and artifacts/dashboard/empty"
+
+demo: $(STAMP) $(VENDOR) ## A team on a hub, its dashboard and its history, until Ctrl-C
 	@$(BIN)/python -m demo $(DEMO_ARGS)
 
 run: $(STAMP) $(VENDOR) ## Start a hub on loopback, with its data in .tocsin
@@ -64,8 +80,28 @@ run: $(STAMP) $(VENDOR) ## Start a hub on loopback, with its data in .tocsin
 simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, STEPS=n sets the length)
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
-soak: $(STAMP) $(VENDOR) ## The same tests at full length
-	@TOCSIN_SOAK=1 $(BIN)/python -m pytest -n 2 tests
+soak: $(STAMP) $(VENDOR) ## The same tests at full length, then on the compiled form (SHARE=0.05 tries a part of it)
+	@TOCSIN_SOAK=$(SHARE) $(BIN)/python -m pytest -n 2 --timeout 1800 --durations 20 tests $(TEST_ARGS)
+	@$(MAKE) --no-print-directory test-compiled
+
+test-compiled: $(STAMP) ## The tests of the core, the simulator, the hub and the stores on the compiled form
+	@$(BIN)/python tools/compile.py
+	@TOCSIN_FORM=compiled PYTHONPATH=build/compiled:. $(BIN)/python -m pytest -q -n 2 tests/core tests/simulation tests/hub \
+	  tests/stores $(TEST_ARGS)
+
+MUTANTS := build/mutants/venv
+$(MUTANTS)/.ready: $(STAMP) requirements/mutants.lock
+	@echo "making $(MUTANTS) …"
+	@test -x $(MUTANTS)/bin/python || $(PYTHON) -m venv --without-pip $(MUTANTS)
+	@UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(MUTANTS) $(BIN)/uv pip sync --quiet --require-hashes requirements/mutants.lock
+	@touch $@
+
+mutants: $(MUTANTS)/.ready ## Change the core at random and see tests fail (ONLY=core/queueing, SAMPLE=50, SEED=1, TESTS=tests/core)
+	@$(MUTANTS)/bin/python tools/mutants.py $(if $(ONLY),--only $(ONLY)) $(if $(SAMPLE),--sample $(SAMPLE)) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests $(TESTS))
+
+cluster: $(STAMP) ## The pipeline on a Spark master and two workers here, one of which is killed; then everything is verified
+	@$(BIN)/python -m tests.pipeline.cluster_run
 
 compiled: $(STAMP) ## The compiled form, in build/compiled: put it first in PYTHONPATH to use it
 	@$(BIN)/python tools/compile.py
@@ -100,6 +136,12 @@ bench-pipeline: form ## What the pipeline costs, from segments to all tables (EV
 bench-dashboard: form ## What a dashboard costs its page and the hub (MINUTES=n sets how long memory is looked at; 10)
 	@$(BENCH) -m bench.dashboard $(if $(MINUTES),--minutes $(MINUTES)) $(ALL_BENCHES)
 
+bench-fleet: form ## What many projects cost: idle ones, first calls, workers, noisy neighbours
+	@$(BENCH) -m bench.fleet $(ALL_BENCHES)
+
+bench-demo: $(STAMP) $(VENDOR) ## How long the demo takes to its page, the end of its story and its report (two runs, 4 min)
+	@PYTHONPATH=. $(BIN)/python -m bench.demo $(ALL_BENCHES)
+
 bench-startup: form ## Processor time of starting the command line
 	@$(BENCH) -m bench.startup $(ALL_BENCHES)
 
@@ -124,6 +166,13 @@ bench-capacity: form ## What agents and open sockets cost, up to a hundred thous
 generate: $(STAMP) ## Write the generated modules of the SDK
 	@$(BIN)/python tools/generate_client.py
 
+site: $(STAMP) ## Build the documentation as a site into build/site (SERVE=1 shows it, and follows changes)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(if $(SERVE),serve,build)
+	@$(if $(SERVE),,echo "wrote build/site/index.html")
+
+recording: $(STAMP) $(VENDOR) ## Make the pictures of the README: a recording of the demo and a screenshot
+	@$(BIN)/python -m demo.recording
+
 docs: $(STAMP) ## Write the generated parts of docs/ anew
 	@$(BIN)/python tools/generate_docs.py
 
@@ -131,9 +180,10 @@ lock: $(STAMP) ## Resolve pyproject.toml anew into requirements/*.lock
 	@tools/lock $(BIN)/uv
 
 # The dashboard's libraries, once they are fetched, are a prerequisite: a package without its page is not built.
+# REPOSITORY=https://… makes the links of the README absolute; without it they become plain text.
 dist: $(STAMP) $(VENDOR) ## Build sdist, wheel and, with a C compiler, a compiled wheel for this platform into dist/
 	@rm -rf dist
-	@$(UV) build --quiet --offline --no-build-isolation --python $(BIN)/python --out-dir dist
+	@TOCSIN_REPOSITORY=$(REPOSITORY) $(UV) build --quiet --offline --no-build-isolation --python $(BIN)/python --out-dir dist
 	@$(BIN)/python tools/compile.py --if-possible --wheel dist/tocsin-*-py3-none-any.whl > /dev/null
 	@ls -1 dist/tocsin-*
 

@@ -1,25 +1,149 @@
-from collections.abc import Iterator
+"""How tests are given to workers, and the databases that they share."""
+
+import json
+import os
+import re
+import socket
+from collections import Counter
+from collections.abc import Generator, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from tests import soak
+from tests.pipeline.s3 import reserve, s3_environment
 from tests.postgres import Server
+from tocsin.form import package_form
 
-#: What is started once for all tests that use it, because it is slow to start and heavy: where those tests are.
-_SHARED = {"tests/pipeline/": "Spark", "tests/lab/": "Spark", "tests/dashboard/": "Chromium"}
+# How long one example takes depends on the machine.
+settings.register_profile("any_speed", deadline=None)
+settings.load_profile("any_speed")
+
+_ROOT = Path(__file__).resolve().parent.parent
+#: What is started once for all tests that use it, because it is slow to start and heavy, and the fixtures that do.
+_SHARED = {"Spark": {"spark"}, "Chromium": {"chromium"}}
+#: How the parameters look in a test file that uses it. Files are given to workers whole, and before they are imported.
+_PARAMETERS = {
+    "Spark": re.compile(r"\bspark: SparkSession\b"),
+    "Chromium": re.compile(r"\b(chromium|browser|tool_call): "),
+}
+#: Folders and files whose tests share nothing: each test goes to a worker by itself.
+_SPREAD = ("tests/simulation/", "tests/cli/test_nonsense.py")
+#: What takes longest, which is begun first; all others follow by their number of tests.
+_LONGEST = (
+    *("Spark", "Chromium", "tests/acceptance/", "tests/pipeline/views/", "tests/cli/test_storage"),
+    *("tests/gateways/mcp/", "tests/cli/test_pipeline", "tests/demo/", "tests/simulation/", "tests/docs/"),
+    *("tests/packaging/", "tests/lab/", "tests/operations/", "tests/fleet/", "tests/cli/", "tests/stores/"),
+    *("tests/pipeline/", "tests/client/", "tests/bench/", "tests/gateways/", "tests/hub/"),
+)
+
+#: Inputs that a property was tried with, in the words of Hypothesis.
+TRIED = re.compile(r"(\d+) (?:passing|failing|invalid)\b")
+#: What had been counted before a test.
+_BEFORE = pytest.StashKey[int]()
+
+#: The socket of the S3 server of this process.
+S3_SOCKET = pytest.StashKey[socket.socket]()
 
 
-class _OneWorkerForEach(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives all tests that share something heavy to one worker, largest share first, and the others as they come."""
+@cache
+def _scope_of_file(path: str) -> str:
+    text = (_ROOT / path).read_text(encoding="utf-8")
+    return next((what for what, pattern in _PARAMETERS.items() if pattern.search(text)), path)
+
+
+def scope_of(nodeid: str) -> str:
+    """Name what one worker gets as a whole: all tests of something heavy, a file, or a test."""
+    return nodeid if nodeid.startswith(_SPREAD) else _scope_of_file(nodeid.partition("::")[0])
+
+
+class _LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives each worker one scope after the other, in the order of the collection."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((what for where, what in _SHARED.items() if nodeid.startswith(where)), nodeid)
+        return scope_of(nodeid)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the S3 server of this process in the environment: Spark's workers inherit what there is when it starts.
+
+    TOCSIN_FORM names the form of the package that is to be tested, so that another one is not tested by mistake.
+    """
+    form, wanted = package_form(), os.environ.get("TOCSIN_FORM")
+    if wanted and wanted != form:
+        raise pytest.UsageError(f"the {wanted} form was to be tested, and the {form} one was imported")
+    reserved = config.stash[S3_SOCKET] = reserve()
+    config.add_cleanup(reserved.close)
+    os.environ.update(s3_environment(reserved))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest scopes first, and refuse a test that would start something heavy on a second worker."""
+    scopes = {item: scope_of(item.nodeid) for item in items}
+    sizes = Counter(scopes.values())
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        scope = scopes[item]
+        long = next((at for at, name in enumerate(_LONGEST) if scope.startswith(name)), len(_LONGEST))
+        return long, -sizes[scope]
+
+    for item in items:
+        for what, fixtures in _SHARED.items():
+            if fixtures & set(getattr(item, "fixturenames", ())) and scopes[item] != what:
+                raise pytest.UsageError(f"{item.nodeid} uses {what}, which its file's parameters do not show")
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Say how tests are given to workers."""
-    return _OneWorkerForEach(config, log)
+    config.option.loadscopereorder = False
+    return _LongestFirst(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Count the inputs that Hypothesis tried, and the tests that counted something and failed."""
+    report = yield
+    if call.when == "setup":
+        item.stash[_BEFORE] = soak.COUNTS.total()
+    elif call.when == "call":
+        tried = TRIED.findall(getattr(item, "hypothesis_statistics", ""))
+        soak.tally("inputs_tried", sum(int(number) for number in tried))
+        if report.failed and soak.COUNTS.total() > item.stash[_BEFORE]:
+            soak.tally("losses")
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the counts of a worker to the process that prints them."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["counts"] = dict(soak.COUNTS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add the counts of a worker that has ended."""
+    soak.COUNTS.update(getattr(node, "workeroutput", {}).get("counts", {}))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what was tried: a table, and one line of JSON."""
+    if soak.COUNTS.total():
+        terminalreporter.section("tried")
+        terminalreporter.write_line("\n".join(soak.summary(soak.COUNTS)))
+        terminalreporter.write_line(json.dumps({kind: soak.COUNTS[kind] for kind in soak.KINDS}))
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run coroutine tests on asyncio, as the hub and the SDK do."""
+    return "asyncio"
 
 
 @pytest.fixture(scope="session")

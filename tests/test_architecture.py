@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "client": {"core", "wire", "ids", "framing"},
     "hub": {"core", "wire", "policies", "ids", "journal", "frames", "extract", "client"},
     "gateways": {"extract", "framing", "core", "wire", "policies", "ids", "journal", "hub", "frames"},
+    "fleet": {"core", "wire", "policies", "ids", "journal", "hub", "gateways"},
     "pipeline": {"core", "policies", "extract", "zstd"},
     "lab": {"core", "policies", "journal", "pipeline", "zstd"},
     "cli": {
@@ -35,6 +38,7 @@ ARROWS: dict[str, set[str]] = {
         "journal",
         "hub",
         "gateways",
+        "fleet",
         "client",
         "frames",
         "pipeline",
@@ -85,77 +89,123 @@ def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def source(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(source(path))
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} imports relatively"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def identity(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) != "__init__"], ids=identity)
-def test_arrows_point_one_way(path: Path) -> None:
+def of(*parts: str) -> list[Path]:
+    return [path for path in FILES if part_of(path) in parts]
+
+
+def none(problems: Iterable[str]) -> None:
+    """Fail with all problems at once, one per line."""
+    found = sorted(problems)
+    assert not found, "\n" + "\n".join(found)
+
+
+def arrow_problems(path: Path) -> Iterator[str]:
     part = part_of(path)
-    assert part in ARROWS, f"{part} has no line in ARROWS"
+    if part not in ARROWS:
+        yield f"{part} has no line in ARROWS"
+        return
     for name in imports(path):
-        if name.startswith("tocsin."):
-            other = name.split(".")[1]
-            if other == "__version__":
-                continue
-            assert other == part or other in ARROWS[part], f"{part} must not import {name}"
-            if part == "client" and other == "core":
-                assert name.split(".")[2] in CLIENT_MAY_USE, f"the client must not import {name}"
-            if part == "hub" and other == "client":
-                assert path.stem in EMBEDDED, f"only the embedded bus may import {name}"
+        if not name.startswith("tocsin.") or name.startswith("tocsin.__version__"):
+            continue
+        other = name.split(".")[1]
+        if other != part and other not in ARROWS[part]:
+            yield f"{identity(path)} must not import {name}"
+        if part == "client" and other == "core" and name.split(".")[2] not in CLIENT_MAY_USE:
+            yield f"{identity(path)} must not import {name}: of the client"
+        if part == "hub" and other == "client" and path.stem not in EMBEDDED:
+            yield f"{identity(path)} must not import {name}: only the embedded bus may"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) == "gateways"], ids=identity)
-def test_gateways_do_not_import_each_other(path: Path) -> None:
+def test_arrows_point_one_way() -> None:
+    none(problem for path in FILES if part_of(path) != "__init__" for problem in arrow_problems(path))
+
+
+def test_a_wrong_arrow_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path)
+    wrong = tmp_path / "core" / "wrong.py"
+    wrong.parent.mkdir()
+    wrong.write_text("from tocsin.hub import embedded\n")
+    assert list(arrow_problems(wrong)) == ["core/wrong.py must not import tocsin.hub.embedded"]
+
+
+def gateway_problems(path: Path) -> Iterator[str]:
     parts = path.relative_to(PACKAGE / "gateways").parts
     own = parts[0] if len(parts) > 1 else None
+    allowed = {own} | (GATEWAY_ARROWS[own] if own is not None else set())
     for name in imports(path):
         other = name.removeprefix("tocsin.gateways.").split(".")[0] if name.startswith("tocsin.gateways.") else None
-        if other in GATEWAY_ARROWS:
-            allowed = {own} | (GATEWAY_ARROWS[own] if own is not None else set())
-            assert other in allowed, f"{identity(path)} must not import {name}"
+        if other in GATEWAY_ARROWS and other not in allowed:
+            yield f"{identity(path)} must not import {name}"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) == "core"], ids=identity)
-def test_declarations_of_the_core_do_not_import_decisions(path: Path) -> None:
+def test_gateways_do_not_import_each_other() -> None:
+    none(problem for path in of("gateways") for problem in gateway_problems(path))
+
+
+def declaration_problems(path: Path) -> Iterator[str]:
     parts = path.relative_to(PACKAGE / "core").parts
     if parts[0].removesuffix(".py") not in CORE_DECLARATIONS or path.stem == "negotiation":
         return  # negotiation writes messages of the state in an agent's version
     for name in imports(path):
         if name.startswith("tocsin.core."):
             other = name.split(".")[2]
-            model = name.startswith("tocsin.core.messages.model")
-            assert model or other in CORE_DECLARATIONS, f"{identity(path)} must not import {name}"
+            if other not in CORE_DECLARATIONS and not name.startswith("tocsin.core.messages.model"):
+                yield f"{identity(path)} must not import {name}"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) == "core"], ids=identity)
-def test_the_core_is_pure(path: Path) -> None:
-    for name in imports(path):
-        if not name.startswith("tocsin."):
-            assert name.split(".")[0] in PURE or name in PURE, f"{path.name} imports {name}"
+def test_declarations_of_the_core_do_not_import_decisions() -> None:
+    none(problem for path in of("core") for problem in declaration_problems(path))
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) == "wire"], ids=identity)
-def test_the_table_of_operations_knows_no_transport(path: Path) -> None:
-    for name in imports(path):
-        assert name.split(".")[0] not in {"starlette", "uvicorn", "mcp", "typer", "websockets", "asyncio"}, name
+def test_the_core_is_pure() -> None:
+    none(
+        f"{identity(path)} imports {name}"
+        for path in of("core")
+        for name in imports(path)
+        if not name.startswith("tocsin.") and name.split(".")[0] not in PURE and name not in PURE
+    )
+
+
+def test_the_table_of_operations_knows_no_transport() -> None:
+    transports = {"starlette", "uvicorn", "mcp", "typer", "websockets", "asyncio"}
+    none(
+        f"{identity(path)} imports {name}"
+        for path in of("wire")
+        for name in imports(path)
+        if name.split(".")[0] in transports
+    )
 
 
 def test_the_core_reads_no_clock() -> None:
     for path in FILES:
         if part_of(path) == "core":
-            text = path.read_text(encoding="utf-8")
+            text = source(path)
             for call in ("datetime.now(", "datetime.utcnow(", "datetime.today("):
                 assert call not in text, f"{path.name} reads a clock"
 
@@ -172,16 +222,18 @@ RETIRED = ("affair", "badge", "turnstile", "onlooker", "recollection", "whereabo
 _QUESTION = re.compile(r"(What|How|Who|Where|Which|Whom|Why|When|Whether|Whatever)\b")
 
 
-@pytest.mark.parametrize("path", FILES, ids=identity)
-def test_a_module_says_what_it_contains(path: Path) -> None:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert docstring or path.name == "__init__.py", f"{identity(path)} has no docstring"
-    if docstring:
-        assert not _QUESTION.match(docstring), f"{identity(path)} opens with a question: {docstring.splitlines()[0]}"
+def docstring_problems(path: Path) -> Iterator[str]:
+    docstring = ast.get_docstring(tree(path))
+    if not docstring and path.name != "__init__.py":
+        yield f"{identity(path)} has no docstring"
+    if docstring and _QUESTION.match(docstring):
+        yield f"{identity(path)} opens with a question: {docstring.splitlines()[0]}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=identity)
-def test_retired_words_stay_away(path: Path) -> None:
-    text = path.read_text(encoding="utf-8").lower()
-    for word in RETIRED:
-        assert not re.search(rf"\b{word}s?\b", text), f"{identity(path)} says {word}"
+def test_a_module_says_what_it_contains() -> None:
+    none(problem for path in FILES for problem in docstring_problems(path))
+
+
+def test_retired_words_stay_away() -> None:
+    retired = re.compile(rf"\b({'|'.join(RETIRED)})s?\b")
+    none(f"{identity(path)} says {word}" for path in FILES for word in retired.findall(source(path).lower()))

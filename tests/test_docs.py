@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from demo.animation import Frame, animate, frames_of
 
 from tocsin.core.events import EVENT_TYPES
 from tocsin.core.messages.model import State
@@ -26,6 +27,8 @@ PAGES = [
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _IN_PASSING = re.compile(r"`(?:\w+\.)*(\w+)` \((?:\w+: )?(\d+(?:\.\d+)?)(?: s)?\)")
 _LINK = re.compile(r"\[[^\]]+\]\((?!https?:|#)([^)#\s]+)")
+#: Largest size of a picture in the docs, bytes.
+_PICTURE_BYTES_MAX = 500_000
 
 
 def examples(language: str) -> list[tuple[str, str]]:
@@ -72,7 +75,8 @@ def test_every_event_field_is_explained(kind: type) -> None:
 
 
 @pytest.mark.parametrize(("where", "code"), examples("python"), ids=lambda value: str(value)[:60])
-def test_examples_run(where: str, code: str) -> None:
+def test_examples_run(where: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     exec(compile(code, where, "exec"), {"__name__": "__example__"})  # noqa: S102
 
 
@@ -120,3 +124,24 @@ def test_every_metric_is_in_the_reference() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in _LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_pictures_are_small_and_the_recording_moves() -> None:
+    pictures = list((ROOT / "docs" / "images").iterdir())
+    assert {path.name for path in pictures} >= {"demo.webp", "overview.png"}
+    for path in pictures:
+        assert path.stat().st_size < _PICTURE_BYTES_MAX, path.name
+    durations = frames_of((ROOT / "docs" / "images" / "demo.webp").read_bytes())
+    assert len(durations) > 10
+    assert 5_000 < sum(durations) < 60_000
+
+
+def test_an_animation_has_the_frames_that_it_was_made_of() -> None:
+    data = b"VP8L" + (5).to_bytes(4, "little") + b"pixel" + b"\0"
+    image = b"RIFF" + (4 + len(data)).to_bytes(4, "little") + b"WEBP" + data
+    animation = animate([Frame(image, 100), Frame(image, 250)], 3, 2)
+    assert frames_of(animation) == [100, 250]
+    assert animation.count(data) == 2
+    assert int.from_bytes(animation[4:8], "little") == len(animation) - 8
+    with pytest.raises(ValueError, match="not a WebP"):
+        animate([Frame(b"GIF89a", 1)], 1, 1)

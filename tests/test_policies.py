@@ -63,3 +63,15 @@ def test_the_differences_of_two_policies() -> None:
     found = differences(before, after)
     assert [str(one) for one in found] == ["a.y: 2 → [4]", 'new: null → "z"', "gone: 3 → null"]
     assert differences(after, after) == []
+
+
+def test_a_difference_is_written_with_plain_numbers_and_units() -> None:
+    before = {"wait_s": 60.0, "share": 0.5, "limit_bytes": 10, "on": True, "idle_s": None}
+    after = {"wait_s": 31.5, "share": 1.0, "limit_bytes": 20, "on": False, "idle_s": 5.0}
+    assert [str(one) for one in differences(before, after)] == [
+        "wait_s: 60 s → 31.5 s",
+        "share: 0.5 → 1",
+        "limit_bytes: 10 bytes → 20 bytes",
+        "on: true → false",
+        "idle_s: null → 5 s",
+    ]

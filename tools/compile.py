@@ -41,9 +41,10 @@ DECLARATIONS = {"commands", "events", "policy"}
 SELDOM = {
     *("agents/attention.py", "agents/attention_transitions.py", "agents/preemption.py"),
     *("escalation/decisions.py", "escalation/paths.py", "frame_reports.py", "policy_adoption.py"),
-    *("messages/broadcast.py", "messages/dead_letters.py", "messages/recall.py", "protocol/negotiation.py"),
+    *("messages/broadcast.py", "messages/endings/dead_letters.py", "messages/endings/recall.py"),
     *("teamwork/approvals.py", "teamwork/discussions.py", "teamwork/health.py", "teamwork/topics.py"),
-    "waiting/resolution.py",
+    *("protocol/negotiation.py", "protocol/previews.py", "waiting/resolution.py"),
+    *("wake/decisions.py", "wake/transitions.py"),
 }
 #: Modules outside of the core.
 CARRYING = [
@@ -86,15 +87,17 @@ class Parallel(build_ext):
         super().build_extensions()
 
 said = io.StringIO()
-with contextlib.redirect_stdout(said):
-    extensions = mypycify(
-        ["--config-file=", f"--cache-dir={cache}", *paths],
-        opt_level=level,
-        debug_level="0",
-        multi_file=True,
-        group_name="tocsin",
-    )
-print(said.getvalue())
+try:
+    with contextlib.redirect_stdout(said):
+        extensions = mypycify(
+            ["--config-file=", f"--cache-dir={cache}", *paths],
+            opt_level=level,
+            debug_level="0",
+            multi_file=True,
+            group_name="tocsin",
+        )
+finally:  # mypyc exits when a module cannot be compiled.
+    print(said.getvalue(), flush=True)
 if eager in said.getvalue():  # Before the C compiler, which takes most of the time.
     sys.exit(1)
 setup(

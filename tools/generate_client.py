@@ -121,6 +121,8 @@ class _Names:
             self._found.add(("collections.abc", "Sequence"))
             return f"Sequence[{self._named(arguments[0], sequences=sequences)}]"
         kind = origin or hint
+        if kind is msgspec.UnsetType:
+            self._found.add(("msgspec", "UNSET"))  # The default.
         if kind.__module__ != "builtins":
             self._found.add((_public(kind), kind.__name__))
         if not arguments:

@@ -23,9 +23,11 @@ FILES = {
     "htm.js": "htm/dist/htm.module.js",
     "uplot.js": "uplot/dist/uPlot.esm.js",
     "uplot.css": "uplot/dist/uPlot.min.css",
+    "swagger-ui.js": "swagger-ui-dist/swagger-ui-bundle.js",
+    "swagger-ui.css": "swagger-ui-dist/swagger-ui.css",
 }
 _BARE_IMPORT = re.compile(r'(\bfrom\s*)"preact"')
-_SOURCE_MAP = re.compile(r"\n?//# sourceMappingURL=\S+\s*$")
+_SOURCE_MAP = re.compile(r"\n?(?://|/\*)# sourceMappingURL=\S+(?: ?\*/)?\s*$")
 
 
 def fetch() -> None:

@@ -9,6 +9,8 @@ from itertools import count, pairwise
 
 import msgspec
 
+from tests.soak import tally
+
 __all__ = ["History", "Hold", "Recall", "Sent", "Taken", "violations"]
 
 
@@ -65,6 +67,8 @@ class History:
 
 def violations(history: History) -> list[str]:
     """Return what contradicts the promises: single delivery, recall, order, and exclusive leases."""
+    checked = len(history.sent) + len(history.taken) + len(history.recalls) + len(history.holds)
+    tally("operations_checked", checked)
     return [*_delivery(history), *_recalls(history), *_order(history), *_exclusion(history)]
 
 

@@ -1,20 +1,24 @@
 """What the README prints, typed into an empty clone in an empty folder with an empty environment and no cache.
 
 The commands are read off the README. `make test` would run this test again, so it is given a part of the tests; all of
-them run in the clone that this one is run from. The way to the package registries is the machine's own.
+them run in the clone that this one is run from. `pip install tocsin` installs the clone. The way to the package
+registries is the machine's own. The commands for a hub by hand are also tried in every run, with this environment.
 """
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.cli.processes import COMMAND, RunningHub
 from tocsin.hub.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,11 +32,59 @@ _REGISTRIES = re.compile(
 _LIMIT_S = 3600
 
 
+def blocks(language: str) -> list[str]:
+    """The README's blocks of a language."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+    assert found
+    return found
+
+
 def printed() -> list[str]:
-    """The commands of the README's first block."""
-    block = re.search(r"^## Two commands\n.*?^```sh\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
-    assert block is not None
-    return [line.split("#")[0].strip() for line in block[1].splitlines()]
+    """The commands that stand alone: those of all blocks but the one for a hub by hand."""
+    lines = [line.split("#")[0].strip() for block in blocks("sh") if block != by_hand() for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+def by_hand() -> str:
+    """The block of commands to a running hub, which begins with an alias."""
+    (block,) = [block for block in blocks("sh") if block.startswith("alias tocsin=")]
+    return block
+
+
+def type_by_hand(block: str, cwd: Path, environment: dict[str, str]) -> str:
+    """Type a block into a shell that stops at the first command which fails; return what it printed."""
+    done = subprocess.run(
+        ["bash", "-e"],  # noqa: S607
+        input=f"shopt -s expand_aliases\n{block}",
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LIMIT_S,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def try_install(clone: Path, environment: dict[str, str]) -> None:
+    """`pip install tocsin`, and the program below it."""
+    place = clone.parent / "installed"
+    for command in (
+        [sys.executable, "-m", "venv", str(place)],
+        [str(place / "bin" / "pip"), "install", "--quiet", str(clone)],
+    ):
+        subprocess.run(command, cwd=clone.parent, env=environment, check=True, timeout=_LIMIT_S)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        [str(place / "bin" / "python"), "-c", blocks("python")[0]],
+        cwd=clone.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_LIMIT_S,
+    )
+    assert done.stdout.startswith("Critical production is down\n")
 
 
 def empty_environment(home: Path) -> dict[str, str]:
@@ -57,7 +109,7 @@ def try_test(clone: Path, environment: dict[str, str]) -> None:
 
 
 def try_run(clone: Path, environment: dict[str, str]) -> None:
-    """`make run`, until Ctrl-C."""
+    """`make run` and the commands by hand, until Ctrl-C."""
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", load_config().port)) == 0:  # somebody's own hub: this one takes another port
             (clone / ".tocsin").mkdir()
@@ -72,7 +124,9 @@ def try_run(clone: Path, environment: dict[str, str]) -> None:
     ) as hub:
         assert hub.stdout is not None
         try:
-            assert any("serving project default at http://127.0.0.1:" in line for line in hub.stdout)
+            serving = next(line for line in hub.stdout if "serving project default at http://127.0.0.1:" in line)
+            told = type_by_hand(by_hand(), clone, environment | {"TOCSIN_URL": serving.split()[-1]})
+            assert "the build is red" in told
         finally:
             os.killpg(hub.pid, signal.SIGINT)
         hub.stdout.read()
@@ -96,19 +150,29 @@ def try_demo(clone: Path, environment: dict[str, str]) -> None:
 
 #: How each command of the README is tried.
 TRIED: dict[str, Callable[[Path, dict[str, str]], None]] = {
+    "pip install tocsin": try_install,
     "make test": try_test,
     "make demo": try_demo,
-    "make run": try_run,
 }
 
 
 def test_each_of_the_readmes_commands_is_tried() -> None:
-    assert len(printed()) == 2
-    assert [command for command in printed() if command not in TRIED] == []
+    assert sorted(printed()) == sorted(TRIED)
+
+
+def test_the_commands_by_hand_work_with_a_hub(tmp_path: Path) -> None:
+    alias, _, rest = by_hand().partition("\n")
+    assert alias == "alias tocsin=.venv/bin/tocsin"
+    with RunningHub(tmp_path / ".tocsin") as hub:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
+        here = f"alias tocsin={shlex.quote(shlex.join(COMMAND))}\n{rest}"
+        told = type_by_hand(here, tmp_path, environment | {"TOCSIN_URL": hub.url})
+    assert "the build is red" in told
+    assert "default: serving" in told, "the last command shows the hub"
 
 
 @pytest.mark.skipif(not os.environ.get("TOCSIN_SOAK"), reason="installs everything anew, with no cache: make soak")
-def test_both_commands_work_from_an_empty_clone(tmp_path: Path) -> None:
+def test_the_commands_work_from_an_empty_clone(tmp_path: Path) -> None:
     git = shutil.which("git")
     assert git is not None
     clone, home = tmp_path / "clone", tmp_path / "home"
@@ -117,3 +181,4 @@ def test_both_commands_work_from_an_empty_clone(tmp_path: Path) -> None:
     environment = empty_environment(home)
     for command in printed():
         TRIED[command](clone, environment)
+    try_run(clone, environment)

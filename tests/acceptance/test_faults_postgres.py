@@ -176,31 +176,27 @@ def ready_at(url: str, wanted: int) -> tuple[int, Any]:
     raise AssertionError(f"still {status}: {body}")
 
 
-def test_a_promoted_standby_has_everything_that_was_confirmed(replicated: tuple[Server, Server]) -> None:
+async def test_a_promoted_standby_has_everything_that_was_confirmed(replicated: tuple[Server, Server]) -> None:
     primary, standby = replicated
     dsn = f"host={primary.folder},{standby.folder} dbname=postgres user=tocsin target_session_attrs=read-write"
-
-    async def test() -> None:
-        host = await Host.start(PostgresJournal(dsn, "test"), parse_policy(PATIENT))
-        load = await Load.on(host)
-        await load.grows(300)
-        assert {(r.durability, r.copies) for r in load.confirmed.values()} == {("replicated", 2)}
-        await asyncio.to_thread(primary.kill)
-        before = set(load.confirmed)
-        await asyncio.to_thread(standby.promote)
-        assert before <= await asyncio.to_thread(looked_up, standby)
-        await load.grows(300)
-        await load.end()
-        await host.close()
-        assert load.confirmed.keys() <= await asyncio.to_thread(stored, standby.dsn)
-        assert list(load.confirmed.values())[-1].copies == 1
-
-    run(test())
+    host = await Host.start(PostgresJournal(dsn, "test"), parse_policy(PATIENT))
+    load = await Load.on(host)
+    await load.grows(300)
+    assert {(r.durability, r.copies) for r in load.confirmed.values()} == {("replicated", 2)}
+    await asyncio.to_thread(primary.kill)
+    before = set(load.confirmed)
+    await asyncio.to_thread(standby.promote)
+    assert before <= await asyncio.to_thread(looked_up, standby)
+    await load.grows(300)
+    await load.end()
+    await host.close()
+    assert load.confirmed.keys() <= await asyncio.to_thread(stored, standby.dsn)
+    assert list(load.confirmed.values())[-1].copies == 1
 
 
 def looked_up(server: Server) -> set[str]:
     """Return what a server has, without taking the project over."""
-    rows = server.execute("SELECT events FROM tocsin.journal WHERE project = 'test'")
+    rows = server.execute("SELECT events FROM tocsin_test.journal WHERE project = 'test'")
     return {event.message_id for row in rows for event in decode_events(row[0]) if isinstance(event, MessageAccepted)}
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import random
 from pathlib import Path
 
@@ -11,11 +10,12 @@ import pytest
 from tests.acceptance.histories import History, Hold, Recall, Sent, Taken, violations
 from tests.client.grounds import HubGround, hub_ground, run
 from tests.client.wires import Wire
+from tests.soak import SOAK, scaled, within
 from tocsin.client import Agent
 from tocsin.core.errors import LeaseConflict
 
 NOTE = "CUSTOM_NOTE"
-ROUNDS, SENDS, HOLDS = (20, 60, 20) if os.environ.get("TOCSIN_SOAK") else (2, 12, 3)
+SENDS, HOLDS = (60, 20) if SOAK else (12, 3)
 
 
 async def send(history: History, agent: Agent, number: int, to: str) -> str:
@@ -82,6 +82,8 @@ async def everything_taken(history: History) -> None:
 
 
 async def record(folder: Path, history: History, seed: int) -> None:
+    """Record a history: as many sends and holds as there were rounds."""
+    rounds = 0
     chance = random.Random(seed)
     async with (
         hub_ground(folder) as ground,
@@ -93,28 +95,29 @@ async def record(folder: Path, history: History, seed: int) -> None:
         async with ground.join("late"):
             pass  # it is known, and away
         reading = [asyncio.create_task(consume(history, reader))]
-        for round_ in range(ROUNDS):
+        for round_ in within(2, 20, budget_s=90):
             numbers = range(round_ * SENDS, (round_ + 1) * SENDS)
             working = [asyncio.create_task(produce(history, agent, numbers, chance)) for agent in (ann, ben)]
             working += [asyncio.create_task(contend(history, agent, HOLDS)) for agent in (ann, ben)]
             await under_way(history, chance.randrange(2, SENDS))
             await disturb(ground, wire, round_)
             await asyncio.gather(*working)
+            rounds += 1
         async with ground.join("late", url=wire.url) as late:
             reading.append(asyncio.create_task(consume(history, late)))
             await everything_taken(history)
             for task in reading:
                 task.cancel()
             await asyncio.gather(*reading, return_exceptions=True)
+    assert len(history.sent) == 2 * rounds * SENDS
+    assert len(history.holds) == 2 * rounds * HOLDS
 
 
-@pytest.mark.parametrize("seed", range(8) if os.environ.get("TOCSIN_SOAK") else range(1))
+@pytest.mark.parametrize("seed", range(scaled(1, 8)))
 def test_a_disturbed_history_contradicts_no_promise(tmp_path: Path, seed: int) -> None:
     history = History()
     run(record(tmp_path, history, seed))
     assert violations(history) == []
-    assert len(history.sent) == 2 * ROUNDS * SENDS
-    assert len(history.holds) == 2 * ROUNDS * HOLDS
 
 
 def valid() -> History:

@@ -1,6 +1,5 @@
 """A PostgreSQL pair whose primary is killed and whose standby is promoted under load, time and again."""
 
-import os
 import threading
 from pathlib import Path
 
@@ -8,9 +7,10 @@ from tests.acceptance.test_failover_postgres import accepted, until
 from tests.cli.processes import RunningHub
 from tests.gateways.hubs import envelope
 from tests.postgres import Server
+from tests.soak import scaled, tally
 from tocsin.cli.remote import Refused, Remote, Unreachable
 
-KILLS = 12 if os.environ.get("TOCSIN_SOAK") else 2
+KILLS = scaled(2, 12)
 SENDERS = 4
 
 
@@ -78,9 +78,11 @@ def test_a_killed_primary_costs_no_confirmed_message(replicated: tuple[Server, S
             senders = Senders(hub.url, tokens[0])
             for kill in range(KILLS):
                 senders.grow(50, ("replicated", 2))
+                tally("kills")
                 primary.kill()
                 standby.promote()
                 before = set(senders.confirmed)
+                tally("operations_checked", len(before))
                 assert before <= {name for _, name in accepted(standby, "postgres")}
                 senders.grow(50)
                 until(hub.url, 200)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tests.acceptance.victim import POLICY
+from tests.soak import tally
 from tests.stores.test_recovery import assert_same
 from tests.workload import SeededIds
 from tocsin.core.exchange import Exchange
@@ -37,6 +38,7 @@ class Witness:
     def kill_one(self) -> None:
         """Start a hub, let it work for a random while, and kill it without warning."""
         self._runs += 1
+        tally("kills")
         command = [sys.executable, "-m", "tests.acceptance.victim", self._store, self._where]
         victim = subprocess.Popen(  # noqa: S603
             [*command, str(self._segments), str(self._runs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -72,6 +74,7 @@ class Witness:
 
     def hold_to_account(self, journal: Journal) -> None:
         """Check everything that was promised against everything that is stored."""
+        tally("operations_checked", len(self.sent) + len(self.acked))
         tables = journal.tables()
         try:
             exporter = Exporter(journal, tables, self._segments)

@@ -1,5 +1,6 @@
 """Wheel and sdist: complete, small, and enough for the README's example in an empty environment."""
 
+import email
 import importlib.util
 import os
 import re
@@ -98,6 +99,36 @@ def test_the_sdist_has_what_the_makefile_needs(packages: tuple[Path, Path]) -> N
     assert {name.split("/")[0] for name in names} >= {"src", "tests", "bench", "docs", "packaging", "requirements"}
 
 
+def test_the_packages_readme_links_only_to_what_is_there(packages: tuple[Path, Path]) -> None:
+    archive = zipfile.ZipFile(packages[0])
+    (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = email.message_from_string(archive.read(name).decode())
+    shown = str(metadata.get_payload())
+    assert "For you, if several coding agents" in shown
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert re.findall(r"\]\((?!https://)", shown) == []
+    classifiers = metadata.get_all("Classifier") or []
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)} <= set(classifiers)
+
+
+def test_the_links_of_a_published_readme_are_absolute() -> None:
+    spec = importlib.util.spec_from_file_location("metadata_hook", ROOT / "packaging" / "metadata_hook.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    text = "![a](docs/a.png) [b](docs/b.md#c) [d](https://d.example) `[e](f)`\n```\n[g](h)\n```\n[i](#i)"
+    address = "https://code.example/tocsin"
+    assert hook.published_readme(text, address, "1.2.3") == (
+        f"![a]({address}/raw/v1.2.3/docs/a.png) [b]({address}/blob/v1.2.3/docs/b.md#c) "
+        "[d](https://d.example) `[e](f)`\n"
+        "```\n[g](h)\n```\n[i](#i)"
+    )
+    assert hook.published_readme(text, "", "1.2.3").startswith(" b [d](https://d.example) `[e](f)`\n")
+    assert hook.addresses(address)["Source"] == address
+    assert hook.addresses("") == {}
+
+
 def test_the_base_install_is_small(base: Path) -> None:
     (site,) = (base.parent.parent / "lib").glob("python*/site-packages")
     sizes = {
@@ -120,7 +151,7 @@ def test_the_command_line_without_its_extra_says_which_one_it_needs(base: Path, 
     assert run(base, "-m", "tocsin", "--version", cwd=tmp_path).stdout == f"tocsin {tocsin.__version__}\n"
     done = run(base, "-m", "tocsin", "serve", cwd=tmp_path)
     assert done.returncode == 1
-    assert "pip install 'tocsin[server]'" in done.stderr
+    assert "pip install 'tocsin[cli]'" in done.stderr
 
 
 def compile_tool() -> Any:

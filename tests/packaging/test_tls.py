@@ -1,6 +1,5 @@
 """The proxy's configuration, with a real nginx in front of a real hub: HTTP, WebSocket and the hub's own refusals."""
 
-import asyncio
 import os
 import re
 import socket
@@ -92,20 +91,18 @@ def proxied(tmp_path: Path) -> Iterator[tuple[RunningHub, str, Path]]:
 
 
 @soak
-def test_agents_talk_through_the_proxy(proxied: tuple[RunningHub, str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_agents_talk_through_the_proxy(
+    proxied: tuple[RunningHub, str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub, url, certificate = proxied
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     tokens = [hub.json("agents", "add", name)["token"] for name in ("ada", "bob")]
-
-    async def talk() -> None:
-        async with (
-            Agent.connect(url, token=tokens[0], type="Manager") as ada,
-            Agent.connect(url, token=tokens[1], type="Manager") as bob,
-        ):
-            await ada.send(to="bob", type="StatusUpdate", payload={"text": "over TLS"})
-            assert (await anext(bob.inbox())).payload == {"text": "over TLS"}
-
-    asyncio.run(talk())
+    async with (
+        Agent.connect(url, token=tokens[0], type="Manager") as ada,
+        Agent.connect(url, token=tokens[1], type="Manager") as bob,
+    ):
+        await ada.send(to="bob", type="StatusUpdate", payload={"text": "over TLS"})
+        assert (await anext(bob.inbox())).payload == {"text": "over TLS"}
 
 
 @soak
