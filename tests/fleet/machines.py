@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from tests.fleet.hubs import eventually
 from tests.postgres import Server
 from tocsin.cli.remote import NotConnected, Refused, Remote
 from tocsin.client import Agent
@@ -56,8 +57,12 @@ class Fleet:
         return [f"http://127.0.0.1:{port}" for port in self.ports]
 
     async def start(self, *numbers: int) -> None:
-        """Start hubs at the same time, and return once all of them serve."""
+        """Start hubs at the same time, and return once all of them serve and one has the home project.
+
+        While several hubs join, the home project may move, and its first owner makes the admin token.
+        """
         await asyncio.gather(*(self._start(number) for number in numbers))
+        await eventually(self._token_files)
 
     async def _start(self, number: int) -> None:
         data = self.root / f"hub-{number}"
@@ -108,8 +113,10 @@ class Fleet:
 
     def admin(self) -> Remote:
         """Return the administrator of the home project."""
-        token = next(self.root.glob("hub-*/admin.token")).read_text().strip()
-        return Remote(",".join(self.urls), token)
+        return Remote(",".join(self.urls), self._token_files()[0].read_text().strip())
+
+    def _token_files(self) -> list[Path]:
+        return [file for file in self.root.glob("hub-*/admin.token") if file.stat().st_size]
 
     async def add(self, name: str) -> str:
         """Add a project with an agent, and return the agent's token."""
