@@ -57,8 +57,8 @@ CARRYING = [
     "tocsin/hub/hosting/outgoing.py",
     "tocsin/hub/hosting/projection_schedule.py",
     "tocsin/hub/hosting/tick_timer.py",
-    "tocsin/client/calls.py",
-    "tocsin/client/inbox.py",
+    "tocsin/client/connection/calls.py",
+    "tocsin/client/messages/inbox.py",
     "tocsin/gateways/websocket/fair_queue.py",
     "tocsin/lab/replays/closed_loop.py",
 ]

@@ -17,11 +17,11 @@ __all__ = ["synchronous"]
 
 #: Module and classes of each facade; several classes are merged, base classes first.
 SOURCES: dict[str, tuple[tuple[str, str], ...]] = {
-    "SyncMessage": (("message", "Message"),),
+    "SyncMessage": (("messages.message", "Message"),),
     "SyncLease": (("leases", "Lease"),),
-    "SyncInterruption": (("work", "Interruption"),),
-    "SyncWorking": (("work", "Working"),),
-    "SyncResuming": (("work", "Resuming"),),
+    "SyncInterruption": (("messages.work", "Interruption"),),
+    "SyncWorking": (("messages.work", "Working"),),
+    "SyncResuming": (("messages.work", "Resuming"),),
     "SyncAgent": (("agent", "Agent"), ("teamwork", "Teamwork"), ("operations", "Operations")),
 }
 #: Facades, and other types of synchronous code, by the type that they replace in annotations.
@@ -56,7 +56,10 @@ __all__ = [{names}]
 def synchronous(client: Path, texts: Mapping[str, str]) -> str:
     """Return the source of `tocsin.client.sync`; `texts` are modules that are newer than their files."""
     modules = sorted({module for classes in SOURCES.values() for module, _ in classes})
-    sources = {name: texts.get(name) or (client / f"{name}.py").read_text(encoding="utf-8") for name in modules}
+    sources = {
+        name: texts.get(name) or (client / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
+        for name in modules
+    }
     trees = {name: ast.parse(text) for name, text in sources.items()}
     parts = []
     for facade, classes in SOURCES.items():

@@ -17,7 +17,7 @@ from tocsin.client import (
     Receipts,
     Retry,
 )
-from tocsin.client.message import Message
+from tocsin.client.messages.message import Message
 from tocsin.core.errors import (
     AdmissionRefused,
     NotPermitted,

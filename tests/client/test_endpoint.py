@@ -8,8 +8,8 @@ import pytest
 
 from tests.client.grounds import POLICY, hub_ground
 from tocsin.client import Agent, client_config
-from tocsin.client.endpoint import token_from
-from tocsin.client.websocket import WebSocketTransport, _socket_url
+from tocsin.client.connection.endpoint import token_from
+from tocsin.client.connection.websocket import WebSocketTransport, _socket_url
 from tocsin.core.errors import NotPermitted, PolicyRefused, RoutingFailed
 
 NOTE = "CUSTOM_NOTE"

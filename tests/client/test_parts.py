@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tocsin.client import Retry, client_config
-from tocsin.client.backoff import Backoff
-from tocsin.client.envelopes import EnvelopeReader
-from tocsin.client.inbox import Inbox
-from tocsin.client.message import Message
+from tocsin.client.connection.backoff import Backoff
+from tocsin.client.messages.envelopes import EnvelopeReader
+from tocsin.client.messages.inbox import Inbox
+from tocsin.client.messages.message import Message
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.protocol.priority import Priority, priority_name

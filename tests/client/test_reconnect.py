@@ -10,9 +10,9 @@ from tests.client.grounds import POLICY, HubGround, hub_ground, run
 from tests.client.wires import Wire
 from tests.soak import SOAK, scaled
 from tocsin.client import Agent, ConnectionState, Draft, NoAnswer, Receipt, client_config
-from tocsin.client.message import Message
-from tocsin.client.transport import Link, LinkLost
-from tocsin.client.websocket import WebSocketTransport
+from tocsin.client.connection.transport import Link, LinkLost
+from tocsin.client.connection.websocket import WebSocketTransport
+from tocsin.client.messages.message import Message
 from tocsin.core.errors import HubUnavailable, NotPermitted
 from tocsin.wire.socket import Hello
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tocsin.client.route import Route
+from tocsin.client.connection.route import Route
 from tocsin.core.errors import TocsinError
 
 

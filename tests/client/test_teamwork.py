@@ -9,7 +9,7 @@ import pytest
 
 from tests.client.grounds import KINDS, POLICY, ground_of
 from tocsin.client import Agent, Deadlock, EscalationRecord, LeaseLost, MessageRecord, NoResponse
-from tocsin.client.message import Message
+from tocsin.client.messages.message import Message
 from tocsin.core.commands import Attending
 from tocsin.core.errors import LeaseConflict, NotPermitted, StateConflict
 

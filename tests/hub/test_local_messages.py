@@ -13,7 +13,7 @@ import pytest
 from tests.hub.hosting.test_host import FULL_DISK, QUICK
 from tests.hub.journals import MeddledJournal
 from tocsin.client import Agent, Draft, NoAnswer, Retry, client_config
-from tocsin.client.message import LocalMessage
+from tocsin.client.messages.message import LocalMessage
 from tocsin.core import events as ev
 from tocsin.core.commands import Delivery, RegisterAgent
 from tocsin.core.errors import AdmissionRefused, HubUnavailable, ProtocolViolation, TocsinError, ValidationFailed

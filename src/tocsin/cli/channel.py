@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from tocsin.client.backoff import Backoff
 from tocsin.client.config import ClientConfig
-from tocsin.client.connection import Connection, ConnectionState
-from tocsin.client.envelopes import EnvelopeReader
-from tocsin.client.transport import Transport
+from tocsin.client.connection.backoff import Backoff
+from tocsin.client.connection.connection import Connection, ConnectionState
+from tocsin.client.connection.transport import Transport
+from tocsin.client.messages.envelopes import EnvelopeReader
 from tocsin.core.errors import TocsinError
 from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.priority import VOCABULARY

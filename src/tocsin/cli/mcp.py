@@ -30,8 +30,8 @@ from tocsin.cli.channel import CAPABILITIES, PERMISSION_REQUEST, Channel
 from tocsin.cli.remote import Refused as HttpRefused
 from tocsin.cli.remote import Remote, Unreachable, Unusable, agent_token
 from tocsin.client.config import client_config
-from tocsin.client.endpoint import transport_to
-from tocsin.client.transport import Transport
+from tocsin.client.connection.endpoint import transport_to
+from tocsin.client.connection.transport import Transport
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.core.protocol.envelope import AgentRef
 from tocsin.gateways.mcp.server import Context, build_server

@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from tocsin.client.agent import Agent
-from tocsin.client.message import Message
-from tocsin.client.work import Working
+from tocsin.client.messages.message import Message
+from tocsin.client.messages.work import Working
 from tocsin.core.errors import StateConflict, TocsinError
 
 __all__ = ["Worker", "WorkerOptions"]

@@ -4,14 +4,14 @@
 """
 
 from tocsin.client.agent import Agent, Messages, Receipts
-from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig, client_config
-from tocsin.client.connection import ConnectionState
+from tocsin.client.connection.backoff import Retry
+from tocsin.client.connection.connection import ConnectionState
 from tocsin.client.errors import Deadlock, LeaseLost, NoAnswer, NoResponse
 from tocsin.client.leases import Lease
-from tocsin.client.message import Message
+from tocsin.client.messages.message import Message
+from tocsin.client.messages.work import Interruption, Resuming, Working
 from tocsin.client.sync import SyncAgent, SyncInterruption, SyncLease, SyncMessage, SyncResuming, SyncWorking
-from tocsin.client.work import Interruption, Resuming, Working
 from tocsin.core.commands import (
     Acknowledged,
     ApprovalDecided,

@@ -21,22 +21,22 @@ from typing import Literal, Never, Unpack, overload
 
 import msgspec
 
-from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig, client_config
-from tocsin.client.connection import Connection, ConnectionState
-from tocsin.client.endpoint import signer_of, transport_to
-from tocsin.client.envelopes import EnvelopeReader
+from tocsin.client.connection.backoff import Retry
+from tocsin.client.connection.connection import Connection, ConnectionState
+from tocsin.client.connection.endpoint import signer_of, transport_to
+from tocsin.client.connection.transport import Bus, Transport
 from tocsin.client.errors import NoAnswer, no_response
-from tocsin.client.inbox import Inbox
 from tocsin.client.leases import Leases
-from tocsin.client.message import LocalMessage, Message
+from tocsin.client.messages.envelopes import EnvelopeReader
+from tocsin.client.messages.inbox import Inbox
+from tocsin.client.messages.message import LocalMessage, Message
+from tocsin.client.messages.requests import Awaited, Requests, failure_in
+from tocsin.client.messages.sending import Outcome, Sender, local_result
+from tocsin.client.messages.settling import Settler
+from tocsin.client.messages.work import Worker
 from tocsin.client.operation_caller import OperationCaller
-from tocsin.client.requests import Awaited, Requests, failure_in
-from tocsin.client.sending import Outcome, Sender, local_result
-from tocsin.client.settling import Settler
 from tocsin.client.teamwork import Teamwork
-from tocsin.client.transport import Bus, Transport
-from tocsin.client.work import Worker
 from tocsin.core.commands import SYSTEM, BroadcastReceipt, Delivery, Receipt
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import ANYONE

@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from tocsin.client.agent import Agent, Connecting, Messages, Receipts
+from tocsin.client.connection.transport import Bus
 from tocsin.client.loop_thread import LoopThread, SyncBus
-from tocsin.client.message import Message
-from tocsin.client.transport import Bus
+from tocsin.client.messages.message import Message
 from tocsin.core.errors import HubUnavailable
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import msgspec
 
 from tocsin.client.config import ClientConfig
 from tocsin.client.errors import NoAnswer, error_of
-from tocsin.client.inbox import Inbox
-from tocsin.client.message import Message
+from tocsin.client.messages.inbox import Inbox
+from tocsin.client.messages.message import Message
 from tocsin.client.operation_caller import OperationCaller
 from tocsin.core.commands import SYSTEM, LeaseRecord, Released
 from tocsin.core.errors import LeaseConflict, Problem, TocsinError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from tocsin.client.transport import Bus
+from tocsin.client.connection.transport import Bus
 from tocsin.core.errors import Problem, error_for
 
 __all__ = ["LoopThread", "SyncBus"]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tocsin.client.connection import Connection
+from tocsin.client.connection.connection import Connection
 from tocsin.core.errors import refusal
 from tocsin.wire.drafts import Written
 from tocsin.wire.operation import NamedPage

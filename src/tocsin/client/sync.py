@@ -15,15 +15,15 @@ from typing import Any, Literal, Never, Unpack, overload
 from msgspec import UNSET, UnsetType
 
 from tocsin.client.agent import Agent
-from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
-from tocsin.client.connection import ConnectionState
+from tocsin.client.connection.backoff import Retry
+from tocsin.client.connection.connection import ConnectionState
 from tocsin.client.facade import AgentFacade, Facade, awaited
 from tocsin.client.leases import Lease
 from tocsin.client.loop_thread import SyncBus
-from tocsin.client.message import Message, Shape
-from tocsin.client.sending import Outcome
-from tocsin.client.work import Interruption, Resuming, Working
+from tocsin.client.messages.message import Message, Shape
+from tocsin.client.messages.sending import Outcome
+from tocsin.client.messages.work import Interruption, Resuming, Working
 from tocsin.core.commands import (
     Acknowledged,
     AckStatus,

@@ -12,9 +12,9 @@ from typing import Literal, Unpack
 import msgspec
 
 from tocsin.client.leases import Acquiring, Leases
-from tocsin.client.message import Message
+from tocsin.client.messages.message import Message
+from tocsin.client.messages.work import Interruption, Resuming, Worker, Working
 from tocsin.client.operations import Operations
-from tocsin.client.work import Interruption, Resuming, Worker, Working
 from tocsin.core.commands import Published
 from tocsin.core.protocol.envelope import ANYONE
 from tocsin.core.protocol.priority import Priority

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Never
 
 from tocsin.client.agent import Agent, Connecting, refuse_unknown
-from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
+from tocsin.client.connection.backoff import Retry
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem, error_for
 from tocsin.core.policy import Policy

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.client.transport import Item, LinkLost, Refused
+from tocsin.client.connection.transport import Item, LinkLost, Refused
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Never
 
 from tocsin.client.agent import refuse_unknown
-from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
+from tocsin.client.connection.backoff import Retry
 from tocsin.client.loop_thread import LoopThread
 from tocsin.client.sync import SyncAgent
 from tocsin.core.commands import Caller, Command, Reply

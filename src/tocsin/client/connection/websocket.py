@@ -16,8 +16,8 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from tocsin.client.config import ClientConfig
-from tocsin.client.route import Route
-from tocsin.client.transport import Item, LinkLost, Refused
+from tocsin.client.connection.route import Route
+from tocsin.client.connection.transport import Item, LinkLost, Refused
 from tocsin.core.errors import CATALOGUE, InvariantViolation, Problem, refusal
 from tocsin.wire.socket import SUBPROTOCOL, Answer, Deliver, Leave, Operation
 

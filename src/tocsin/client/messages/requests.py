@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tocsin.client.errors import error_of
-from tocsin.client.message import Message
+from tocsin.client.messages.message import Message
 from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import CATALOGUE, Problem, TocsinError
 from tocsin.core.protocol.envelope import ANYONE

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from tocsin.client.config import ClientConfig
+from tocsin.client.connection.transport import LocalLink, Refused
 from tocsin.client.errors import error_of, no_answer
-from tocsin.client.transport import LocalLink, Refused
 from tocsin.core.errors import InvariantViolation, TocsinError, ValidationFailed, refusal
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.wire.drafts import Written

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, Unpack
 
 import msgspec
 
-from tocsin.client.envelopes import Received
+from tocsin.client.messages.envelopes import Received
 from tocsin.core.commands import Acknowledged, AckStatus, Delivery, Done, Rejected
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority

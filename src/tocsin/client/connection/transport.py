@@ -1,8 +1,8 @@
 """The interface between the client and a transport: operations go in, items come out.
 
 A transport dials; a link is one connection, valid until it is lost. Both directions carry batches of typed values, so
-nothing above this interface depends on a socket. `tocsin.client.websocket` connects to a hub, `tocsin.hub.inprocess` to
-a project in the same process.
+nothing above this interface depends on a socket. `websocket` connects to a hub, `tocsin.hub.inprocess` to a project in
+the same process.
 """
 
 import asyncio

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from tocsin.client.backoff import Backoff
-from tocsin.client.calls import Calls, read_reply
 from tocsin.client.config import ClientConfig
+from tocsin.client.connection.backoff import Backoff
+from tocsin.client.connection.calls import Calls, read_reply
+from tocsin.client.connection.transport import Item, Link, LinkLost, LocalLink, Refused, Transport
 from tocsin.client.errors import error_of, no_answer, unreachable
-from tocsin.client.transport import Item, Link, LinkLost, LocalLink, Refused, Transport
 from tocsin.core.commands import Delivery, Done, Reply
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError, refusal
 from tocsin.core.protocol.envelope import Envelope

@@ -18,8 +18,8 @@ from types import TracebackType
 
 import msgspec
 
-from tocsin.client.inbox import Inbox
-from tocsin.client.message import Message
+from tocsin.client.messages.inbox import Inbox
+from tocsin.client.messages.message import Message
 from tocsin.client.operation_caller import OperationCaller
 from tocsin.core.commands import Attending, Resumed
 from tocsin.core.errors import StateConflict, TocsinError, refusal

@@ -9,10 +9,10 @@ from typing import Any, Unpack
 
 import msgspec
 
-from tocsin.client.connection import Connection
-from tocsin.client.inbox import Inbox
-from tocsin.client.message import Message
-from tocsin.client.sending import Sender
+from tocsin.client.connection.connection import Connection
+from tocsin.client.messages.inbox import Inbox
+from tocsin.client.messages.message import Message
+from tocsin.client.messages.sending import Sender
 from tocsin.core.commands import Acknowledged, AckStatus, Done, Rejected
 from tocsin.core.errors import RequestError
 from tocsin.wire import socket as op

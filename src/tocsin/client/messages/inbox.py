@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tocsin.client.config import ClientConfig
-from tocsin.client.message import Message
+from tocsin.client.messages.message import Message
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.protocol.priority import Priority
 

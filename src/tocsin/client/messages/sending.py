@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tocsin.client.backoff import Retry
-from tocsin.client.connection import Connection
+from tocsin.client.connection.backoff import Retry
+from tocsin.client.connection.connection import Connection
 from tocsin.client.errors import NoAnswer, error_of, unreachable
 from tocsin.client.operation_caller import OperationCaller
 from tocsin.core.commands import (

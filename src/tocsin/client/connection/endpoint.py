@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tocsin.client.config import ClientConfig
-from tocsin.client.transport import Bus, Transport
+from tocsin.client.connection.transport import Bus, Transport
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.wire.signatures import Signer
 
@@ -45,7 +45,7 @@ def transport_to(
 ) -> Transport:
     """Return the transport to a hub or a bus; `signer` is renewed when the token in its file is replaced."""
     if target is None or isinstance(target, str):
-        from tocsin.client.websocket import WebSocketTransport  # its library is optional
+        from tocsin.client.connection.websocket import WebSocketTransport  # its library is optional
 
         url = target or os.environ.get("TOCSIN_URL") or config.url
         known = token_from(token) if agent is None or token is not None else None

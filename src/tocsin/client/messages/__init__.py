@@ -1,0 +1,1 @@
+"""Messages of an agent: sent, received, worked on, and settled."""
