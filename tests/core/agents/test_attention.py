@@ -469,3 +469,18 @@ def test_an_agent_is_not_held_up_by_an_interrupter_that_is_forgotten(new_team: N
         team.advance(10, beating=True)
     second = note(team, "Critical")
     assert team.happened(ev.InterruptRaised)[-1].by == team.message(second).seq
+
+
+def test_of_several_on_their_way_the_most_urgent_interrupts_next(interrupted: tuple[Team, str, str]) -> None:
+    team, work, urgent = interrupted
+    note(team, "Critical")
+    override = note(team, "DirectorOverride")
+    ENDINGS["processed"](team, urgent)
+    attending = pause_point(team)
+    assert (attending.working_on, attending.interrupted_by) == (work, override)
+
+
+def test_work_on_a_message_that_has_ended_is_refused_by_its_state(busy: tuple[Team, str]) -> None:
+    team, work = busy
+    team.ask(cmd.FinishWork(), "impl_001", cmd.Attending)
+    assert team.refused(cmd.BeginWork(work), "impl_001").code == "E_STATE_002"

@@ -150,3 +150,19 @@ def test_what_is_no_resource_is_refused(text: str) -> None:
     with pytest.raises(TocsinError) as caught:
         parse_pattern(text)
     assert caught.value.code == "E_LEASE_005"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("[!b]x", "ax", True),
+        ("[!b]x", "bx", False),
+        ("[!b]x", "cx", True),
+        ("*[ab]", "xa", True),
+        ("*[ab]", "xc", False),
+        ("*.py", ".py", True),
+        ("a*a", "a", False),
+    ],
+)
+def test_a_glob_of_one_segment(pattern: str, name: str, expected: bool) -> None:
+    assert matches(parse_pattern(pattern), name) is expected

@@ -91,6 +91,16 @@ def test_twenty_blocking_and_then_one_a_second(new_team: NewTeam) -> None:
     assert refused(team, "impl_001", "Blocking").code == "E_ADMISSION_003"
 
 
+@pytest.mark.parametrize(("role", "share"), [("primary", 1.0), ("clone", 0.5)])
+def test_a_bucket_comes_back_up_to_the_share_of_its_role(new_team: NewTeam, role: str, share: float) -> None:
+    team = new_team("roles: {clone: {max_priority: Critical}}")
+    team.register("ann", role=role)
+    team.register("impl_002")
+    send(team, "ann", "Info")
+    team.advance(3600)
+    assert left(team, "ann") == (1000 * share, 5 * share, 20 * share)
+
+
 def test_quotas_come_back_up_to_their_caps(new_team: NewTeam) -> None:
     team = crew(new_team, "gaming: {high_priority_ratio: 1}")
     for _ in range(5):
@@ -205,7 +215,8 @@ def test_five_blocking_of_five_are_gaming(team: Team) -> None:
     receipt = send(team, "impl_001", "Blocking")
     assert (receipt.requested_priority, receipt.priority) == ("Blocking", "Info")
     accepted = team.happened(ev.MessageAccepted)
-    assert [event.rule for event in accepted if event.message_id == receipt.message_id] == ["gaming"]
+    (last,) = (event for event in accepted if event.message_id == receipt.message_id)
+    assert (last.rule, last.high, last.messages, last.limit, last.window_s) == ("gaming", 5, 5, 0.5, 60)
     (detected,) = team.happened(ev.GamingDetected)
     assert (detected.agent, detected.messages, detected.high) == ("impl_001", 5, 5)
     assert (detected.threshold, detected.window_s) == (0.5, 60)

@@ -110,3 +110,10 @@ def test_a_piggyback_session_takes_a_whole_drain(team: Team) -> None:
     session = team.attach("impl_002", "piggyback")
     sent = [team.send("boss", "impl_002").signal_id for _ in range(40)]
     assert team.drain(session, 40) == sent
+
+
+def test_as_many_receipts_as_the_limit_are_taken_at_once(new_team: NewTeam) -> None:
+    team = new_team("limits: {batch_max: 2}")
+    team.register("impl_001")
+    assert team.confirm("impl_001", "msg_1", "msg_2").unknown == ("msg_1", "msg_2")
+    assert team.refused(cmd.Confirm(("msg_1", "msg_2", "msg_3")), "impl_001").code == "E_ADMISSION_008"

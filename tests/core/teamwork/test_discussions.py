@@ -377,3 +377,9 @@ def test_a_ratification_is_charged_to_the_opener_and_never_refused(new_team: New
     for voter in CREW[:3]:
         vote(team, discussion, voter)
     assert (team.happened(ev.AgentCharged)[-1].cause, tokens(team, "opener")) == ("notices", before - 1)
+
+
+def test_who_opens_a_discussion_and_takes_part_is_not_notified_of_it(crew: Team) -> None:
+    discuss(crew, (*CREW, "opener"))
+    assert told(crew, "opener", "DiscussionOpened") == []
+    assert len(told(crew, "ann", "DiscussionOpened")) == 1

@@ -15,6 +15,7 @@ from tocsin.core.errors import InvariantViolation, Problem, TocsinError
 from tocsin.core.escalation.paths import PATHS, ROUTES, Place, place_after
 from tocsin.core.messages.model import NEVER, Message
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.snapshot import restore
 from tocsin.core.teamwork.model import Escalation
 from tocsin.policies import default_policy, parse_policy
 
@@ -649,3 +650,22 @@ def test_a_director_that_comes_late_is_notified_of_open_escalations(new_team: Ne
     heard = [m for m in team.exchange.state.messages.values() if m.recipient == "late"]
     assert [message.type for message in heard] == ["ERROR_REPORT"]
     assert json.loads(heard[0].payload)["context"]["escalation"] in team.exchange.state.open_escalations
+
+
+def test_an_escalation_is_named_by_its_boost_and_its_resolution(calm: Team) -> None:
+    note(calm, "Blocking")
+    calm.advance(60 + LATE_S)
+    (escalation,) = opened(calm)
+    assert escalation.escalation.startswith("esc_")
+    assert [event.rule for event in calm.happened(ev.MessageBoosted)] == ["escalation"]
+    assert resolve(calm, escalation.escalation, "boss").escalation == escalation.escalation
+
+
+def test_a_closed_escalation_is_closed_in_a_recovery_point(calm: Team) -> None:
+    note(calm, "Blocking")
+    calm.advance(60 + LATE_S)
+    (escalation,) = opened(calm)
+    resolve(calm, escalation.escalation, "boss")
+    restored = restore(calm.snapshot())
+    assert list(restored.open_escalations) == []
+    assert list(restored.closed_escalations) == [escalation.escalation]

@@ -441,3 +441,12 @@ def test_permissions_are_off_by_default() -> None:
     team.register("ada")
     asked = cmd.RequestApproval("tool_permission", "Bash")
     assert team.refused(asked, "ada").code == "E_VALIDATION_003"
+
+
+@pytest.mark.parametrize(("code", "failed"), [(0, 0), (1, 1), (199, 1), (200, 0), (299, 0), (300, 1), (None, 1)])
+def test_exit_code_zero_and_the_2xx_of_a_webhook_are_no_failure(code: int | None, failed: int) -> None:
+    team = sleeping_team("bob")
+    team.send("ada", "bob", "CUSTOM_NOTE", priority="Blocking")
+    team.advance(5 + LATE_S)
+    exit_of(team, "bob", code=code)
+    assert len(team.happened(ev.AgentWakeFailed)) == failed

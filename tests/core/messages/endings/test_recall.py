@@ -90,3 +90,10 @@ def test_every_refusal_is_an_event(team: Team) -> None:
     team.recall("impl_001", sent)
     (refused,) = team.happened(ev.RecallRefused)
     assert (refused.message_id, refused.by, refused.outcome) == (sent, "impl_001", "already_delivered")
+
+
+def test_a_dead_letter_that_was_never_offered_has_expired(team: Team) -> None:
+    sent = team.send("impl_001", "impl_002").signal_id
+    team.ask(cmd.RetireAgent("impl_002"), None, cmd.Done)
+    assert team.message(sent).state == "dead"
+    assert team.recall("impl_001", sent) == "already_expired"
