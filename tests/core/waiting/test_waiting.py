@@ -314,6 +314,7 @@ def test_lending_is_exact_whatever_changes(waits: list[tuple[str, set[str], int,
                 inherited[agent] = level
         graph.lent.clear()
         assert inherited == exact(graph)
+        assert graph.linked == len(graph.upon.keys() & graph.by_waiter.keys())
 
     for each in graph_of(waits).waits.values():
         graph.add(each)
