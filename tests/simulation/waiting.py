@@ -19,6 +19,8 @@ def check_coordination(live: ProjectState) -> None:
     _check_holders(live)
     _check_line(live)
     _check_no_deadlock(live)
+    both = live.waits.upon.keys() & live.waits.by_waiter.keys()
+    must(live.waits.linked == len(both), f"{sorted(both)} wait and are waited for, counted as {live.waits.linked}")
     _check_inheritance(live)
     _check_messages(live)
 

@@ -245,6 +245,9 @@ class ProjectState:
         #: calls `drop_plans`.
         self.plans: dict[tuple[str, str], Any] = {}
         self.planned_recipients = 0
+        #: Directors and humans in the order of `agents`, once someone has asked for them; dropped with the plans.
+        self.directors: list[Agent] | None = None
+        self.humans: list[Agent] | None = None
         self.receipt_timeouts: dict[tuple[str, str, bool], int] = {}
         #: What the journal that the events go to promises: receipts by plan name it. It is not part of a snapshot.
         self.durability = "none"
@@ -295,9 +298,10 @@ class ProjectState:
         return agent.agent in self.wakers.agents or agent.role in self.wakers.roles
 
     def drop_plans(self) -> None:
-        """Drop the plans of ordinary sends: what they follow from has changed, or there are too many."""
+        """Drop what follows from the policy and the agents: one of them has changed, or there are too many plans."""
         self.plans.clear()
         self.planned_recipients = 0
+        self.directors = self.humans = None
 
     def contract(self, message: Message) -> Contract:
         """Return the contract of a message's type; a type that the policy no longer has is treated as a custom one."""

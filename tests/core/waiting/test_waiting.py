@@ -124,6 +124,25 @@ def test_the_victim_is_told_why_and_the_director_the_whole_circle(crew: Team) ->
         assert [entry["agent"] for entry in payload["context"]["cycle"]] == ["b", "a"]
 
 
+def test_a_deadlock_is_reported_to_those_who_direct_at_that_moment(crew: Team) -> None:
+    def reported(first: str, second: str) -> list[str]:
+        known = set(crew.exchange.state.messages)
+        wait(crew, first, second)
+        wait(crew, second, first)
+        stop(crew, first, f"{first}>{second}")
+        news = [message for seq, message in crew.exchange.state.messages.items() if seq not in known]
+        return [message.recipient for message in news if message.recipient not in (first, second)]
+
+    assert reported("a", "b") == ["boss"]
+    crew.register("chief", "Director", "director")
+    assert reported("a", "b") == ["boss", "chief"]
+    crew.register("chief", "Director", "primary")
+    assert reported("a", "b") == ["boss"]
+    crew.register("owner", "Human", "human")
+    crew.ask(cmd.RetireAgent("boss"), "boss", cmd.Done)
+    assert reported("a", "b") == ["owner"], "without a director, the humans are notified"
+
+
 def test_an_alternative_is_no_deadlock_until_all_are_stuck(crew: Team) -> None:
     wait(crew, "a", "b", "c", any_of=True)
     wait(crew, "b", "a")
@@ -314,6 +333,7 @@ def test_lending_is_exact_whatever_changes(waits: list[tuple[str, set[str], int,
                 inherited[agent] = level
         graph.lent.clear()
         assert inherited == exact(graph)
+        assert graph.linked == len(graph.upon.keys() & graph.by_waiter.keys())
 
     for each in graph_of(waits).waits.values():
         graph.add(each)

@@ -174,7 +174,14 @@ def _overlap(one: Ranges, other: Ranges) -> bool:
 def intersects(one: Pattern, other: Pattern) -> bool:
     """Return whether some name matches both patterns."""
     left, right = one.segments, other.segments
-    places = {(0, 0)}
+    begin = 0
+    for mine, its in zip(left, right, strict=False):  # Most pairs differ in a plain segment near the beginning.
+        if mine.parts is not None or its.parts is not None or mine.text == DEEP or its.text == DEEP:
+            break
+        if mine.text != its.text:
+            return False
+        begin += 1
+    places = {(begin, begin)}
     seen: set[tuple[int, int]] = set()
     while places:
         place = places.pop()

@@ -88,12 +88,20 @@ def notify_escalation(
 
 def _directors(decision: Decision) -> list[Agent]:
     """Return the agents whose role directs, but for the humans, to whom an escalation goes later."""
-    roles = decision.policy.roles
-    return [agent for agent in decision.state.agents.values() if roles[agent.role].directs and agent.role != _HUMAN]
+    state, roles = decision.state, decision.policy.roles
+    found = state.directors
+    if found is None:
+        found = [agent for agent in state.agents.values() if roles[agent.role].directs and agent.role != _HUMAN]
+        state.directors = found
+    return found
 
 
 def _humans(decision: Decision) -> list[Agent]:
-    return [agent for agent in decision.state.agents.values() if agent.role == _HUMAN]
+    state = decision.state
+    found = state.humans
+    if found is None:
+        found = state.humans = [agent for agent in state.agents.values() if agent.role == _HUMAN]
+    return found
 
 
 def _notice(text: str, code: str, about: str, severity: str, escalation: str) -> dict[str, object]:

@@ -81,6 +81,8 @@ class WaitGraph:
         self.places = 0
         #: Number of agents with more than one wait.
         self.several = 0
+        #: Number of agents that wait and are waited for: every cycle has some.
+        self.linked = 0
         #: Agents that someone began or ceased to wait for.
         self.lent: dict[str, None] = {}
         #: Number of `any_of` waits.
@@ -89,7 +91,10 @@ class WaitGraph:
     def add(self, wait: Wait) -> None:
         """Add a wait."""
         self.waits[wait.key] = wait
-        mine = self.by_waiter.setdefault(wait.waiter, {})
+        mine = self.by_waiter.get(wait.waiter)
+        if mine is None:
+            mine = self.by_waiter[wait.waiter] = {}
+            self.linked += wait.waiter in self.upon
         mine[wait.key] = wait
         self.several += len(mine) == 2
         self.alternatives += wait.any_of
@@ -104,6 +109,7 @@ class WaitGraph:
         self.several -= len(mine) == 1
         if not mine:
             del self.by_waiter[wait.waiter]
+            self.linked -= wait.waiter in self.upon
         self.alternatives -= wait.any_of
         self.places -= bool(wait.behind)
         for agent in wait.on:
@@ -149,7 +155,11 @@ class WaitGraph:
         wait.behind = agents
 
     def _enter(self, wait: Wait, agent: str) -> None:
-        self.upon.setdefault(agent, {})[wait.key] = wait
+        waits = self.upon.get(agent)
+        if waits is None:
+            waits = self.upon[agent] = {}
+            self.linked += agent in self.by_waiter
+        waits[wait.key] = wait
         self.lent[agent] = None
         # Waiting for an agent that does not wait closes no cycle; if that agent begins to wait later, it is a suspect
         # then.
@@ -161,6 +171,7 @@ class WaitGraph:
         del waits[wait.key]
         if not waits:
             del self.upon[agent]
+            self.linked -= agent in self.by_waiter
         self.lent[agent] = None
 
     def find_deadlock(self) -> list[Wait]:
@@ -186,8 +197,7 @@ class WaitGraph:
     def _search(self, suspects: list[str], *, places: bool) -> list[Wait]:
         # A cycle needs an agent that waits and is waited for. Places alone are ordered, so they close no cycle as long
         # as nobody has several of them.
-        apart = self.upon.keys().isdisjoint(self.by_waiter)
-        if not suspects or (apart and not (places and self.several)):
+        if not suspects or not (self.linked or (places and self.several)):
             return []
         if len(suspects) == 1:
             if path := self._way_back(suspects[0], places=places):
