@@ -157,7 +157,9 @@ def bare_duckdb(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
     listed = ", ".join(f"'{name}': '{kind}'" for name, kind in fields.items())
     (policies,) = (view for view in VIEWS if view.name == "policy_span")
     messages = 0
-    for project in sorted(landing.glob("project=*")):
+    projects = sorted(landing.glob("project=*"))
+    for done, project in enumerate(projects):
+        report_progress("projects", done, len(projects))
         source = (
             f"read_json('{project}/*/*.ndjson.zst', format='newline_delimited', columns={{{listed}}}, filename=true)"
         )
