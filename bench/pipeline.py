@@ -34,6 +34,8 @@ _SMALL = 20_000
 _STREAMED = 2_000
 _STREAM_BATCHES = 6
 _STREAM_WARM = 3
+#: Memory of bare DuckDB, MiB: it folds a whole project at once, and what does not fit is written to disk.
+_DUCKDB_MIB = 12_288
 #: Bytes of an event in a segment, uncompressed, on average.
 _EVENT_BYTES = 260
 
@@ -149,7 +151,7 @@ def bare_duckdb(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
     from tocsin.pipeline.silver.message_life import FOLD, PREPARE, SETTLE
     from tocsin.pipeline.tables.schemas import EVENT
 
-    connection = open_duckdb(4096, str(folder), cores)
+    connection = open_duckdb(_DUCKDB_MIB, str(folder), cores)
     folder.mkdir(parents=True, exist_ok=True)
     begin = time.perf_counter()
     fields = {column.name: sql_type(column.type) for column in EVENT if column.name != "date"}
@@ -157,7 +159,9 @@ def bare_duckdb(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
     listed = ", ".join(f"'{name}': '{kind}'" for name, kind in fields.items())
     (policies,) = (view for view in VIEWS if view.name == "policy_span")
     messages = 0
-    for project in sorted(landing.glob("project=*")):
+    projects = sorted(landing.glob("project=*"))
+    for done, project in enumerate(projects):
+        report_progress("projects", done, len(projects))
         source = (
             f"read_json('{project}/*/*.ndjson.zst', format='newline_delimited', columns={{{listed}}}, filename=true)"
         )

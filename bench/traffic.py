@@ -41,7 +41,7 @@ AGENTS = 40
 EVENTS_PER_DAY = 2_000_000
 SEGMENT_BYTES = 64 << 20
 #: Number of events after which progress is printed.
-_TOLD_EVERY = 1_000_000
+_TOLD_EVERY = 250_000
 _SECOND = 1_000_000
 _DAY_US = 86_400 * _SECOND
 _START = 1_762_905_600 * _SECOND
@@ -223,7 +223,7 @@ def write_segments(root: Path, project: str, events: Iterator[tuple[int, Event]]
             folder.mkdir(parents=True, exist_ok=True)
             out = zstd.open(folder / f"{seq:020d}.ndjson.zst", "wb")
         if seq % _TOLD_EVERY == 0:
-            print(f"traffic of {project}: {seq:,} events", file=sys.stderr, flush=True)
+            print(f"  traffic of {project}: {seq:,} events", file=sys.stderr, flush=True)
         line = _JSON.encode(record_of(project, seq, event, payloads=False)) + b"\n"
         out.write(line)
         size += len(line)

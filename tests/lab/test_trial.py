@@ -7,12 +7,13 @@ import pytest
 
 from tests.lab.histories import Past, bare, settings
 from tests.pipeline.rows import events, folded, lives, opened
-from tests.pipeline.traffic import write_segments
+from tests.pipeline.traffic import simulated, write_segments
 from tocsin.cli.pipeline.advising import _advised
 from tocsin.cli.pipeline.options import OPTIONS
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.events import Event
+from tocsin.core.waiting.waits import BREAKERS
 from tocsin.lab.figures.measures import measured_parts
 from tocsin.lab.replays.replay import Replay
 from tocsin.lab.traces.event_sources import Source, find_source
@@ -106,6 +107,20 @@ def test_a_history_that_cannot_be_reproduced_gives_no_advice(
     advised = tried(source, other, FASTER)
     assert advised.advice == []
     assert f"could not try them: {reason}" in advised.note
+
+
+@pytest.mark.parametrize("events_max", [100_000, 100])
+def test_a_history_with_an_unknown_kind_of_wait_gives_no_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events_max: int
+) -> None:
+    """The simulator has a kind of wait of its own; a replay without it cannot break its deadlocks."""
+    past, _ = simulated(seed=5, steps=400)
+    monkeypatch.delitem(BREAKERS, "simulated")
+    write_segments(tmp_path, "p", past, 1000)
+    (source,) = find_source(tmp_path)
+    advised = tried(source, past, FASTER, trial_events_max=events_max)
+    assert advised.advice == []
+    assert "could not try them: p: there are waits of kind simulated, which this version cannot replay" in advised.note
 
 
 def test_advice_from_tables_is_tried_on_their_segments(

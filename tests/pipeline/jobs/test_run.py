@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from tests.pipeline.jobs.tables import EVERYTHING, contents, found_lives
 from tests.pipeline.oracle import lives
 from tests.pipeline.test_message_life import same
 from tests.pipeline.traffic import DAY_US, START, simulated, write_segment, write_segments
+from tocsin.cli.commands import app
+from tocsin.cli.pipeline import building
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.pipeline.catalogue import VIEWS, open_tables, open_warehouse
@@ -186,3 +190,15 @@ def test_retention_drops_days_and_the_books_still_balance(
     assert asked(house, "SELECT seq FROM event ORDER BY seq") == [(4,), (5,), (6,), (7,)]
     assert wrong(verify(house, landing)) == []
     assert run(spark, house, landing).events == 0, "what was dropped came back"
+
+
+def test_a_run_without_segments_says_when_a_hub_writes_one(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read, so Spark is not used."""
+    house = open_warehouse(tmp_path / "warehouse", settings)
+    monkeypatch.setattr(building, "open_session", lambda: nullcontext((None, house)))
+    told = CliRunner().invoke(app, ["pipeline", "--data", str(tmp_path), "run"])
+    assert told.exit_code == 0
+    assert f"there are no segments in {tmp_path / 'segments'} yet" in " ".join(told.stdout.split())
+    assert "storage.segment_age_s" in told.stdout

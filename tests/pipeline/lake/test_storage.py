@@ -1,5 +1,9 @@
 """Storage: URLs, and files in a folder and on S3."""
 
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -56,6 +60,48 @@ def test_a_storage_that_cannot_be_reached_says_what_to_check(
     assert problem in text
     assert "\n" not in text
     assert "\x1b" not in text
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Requests to an instance metadata service on loopback, in an environment without credentials."""
+    found: list[str] = []
+
+    class Metadata(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            found.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    threading.Thread(target=server.serve_forever).start()
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    for name in ("AWS_METADATA_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_ENDPOINT_URL"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{server.server_port}")
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+def test_s3_without_credentials_is_refused_before_the_metadata_service_is_asked(asked: list[str]) -> None:
+    with pytest.raises(StorageUnreachable, match=r"no credentials\. Check the URL, and AWS_ACCESS_KEY_ID"):
+        open_storage("s3://bucket/no-credentials").check()
+    with pytest.raises(StorageUnreachable, match="no credentials"):
+        Storage("s3a://bucket/no-credentials").listed()
+    assert asked == []
+
+
+def test_s3_uses_the_credentials_of_an_instance_if_the_environment_asks_for_them(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "false")
+    with pytest.raises(StorageUnreachable):
+        open_storage("s3://bucket/instance-credentials").check()
+    assert asked == ["/latest/api/token"]
 
 
 def test_a_storage_that_answers_passes_the_check(storage: Storage) -> None:

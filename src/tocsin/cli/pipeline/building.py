@@ -72,7 +72,10 @@ def run(
         f"{outcome.events:,} events of {outcome.segments} new segments in {outcome.seconds:.1f} s"
         f" ({rate:,} per second); version {outcome.version}"
     )
-    table([{"table": name, "rows": f"{rows:,}"} for name, rows in outcome.rows.items()], "table", "rows")
+    if outcome.rows:
+        table([{"table": name, "rows": f"{rows:,}"} for name, rows in outcome.rows.items()], "table", "rows")
+    else:
+        say(f"there are no segments in {OPTIONS.landing} yet: a running hub closes one after storage.segment_age_s")
     say(f"report: {page}" + ("" if report else SHOWN))
 
 

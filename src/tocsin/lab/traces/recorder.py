@@ -13,12 +13,13 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core import snapshot
 from tocsin.core.commands import SYSTEM
-from tocsin.core.errors import InvariantViolation
+from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Message, State, signal_id
 from tocsin.core.policy import document_of
 from tocsin.core.state import ProjectState
+from tocsin.core.waiting.waits import BREAKERS
 from tocsin.lab.settings import Settings
 from tocsin.lab.traces.causes import CauseFinder
 from tocsin.lab.traces.message_tracker import MessageHistory, MessageTracker
@@ -94,7 +95,11 @@ def _window(
     run: list[Event] = []
     ids: list[str] = []
     lags: list[int] = []
+    for wait in state.waits.waits.values():
+        _require_known(project, wait.kind)
     for index, event in enumerate(events):
+        if type(event) is ev.WaitBegan:
+            _require_known(project, event.wait_kind)
         opening = reader.open(event, index)
         if opening == TICKS:
             due = shadow.next_due()
@@ -134,6 +139,12 @@ def _window(
         lag_us=sorted(lags)[len(lags) // 2] if lags else 0,
         lag_max_us=max(lags, default=0),
     )
+
+
+def _require_known(project: str, kind: str) -> None:
+    """Refuse a history with a kind of wait that this version does not have: its deadlocks could not be decided."""
+    if kind not in BREAKERS:
+        raise refusal("E_LAB_002", f"{project}: there are waits of kind {kind}, which this version cannot replay")
 
 
 def _close(step: Step | None, run: list[Event], ids: list[str], state: ProjectState) -> None:

@@ -2,7 +2,8 @@
 
 A folder is read and written through the operating system. Everything else goes through the object stores of
 `deltalake`, so that data files and the transaction log are reached with the same credentials, which those libraries
-take from the environment (`AWS_…`, `GOOGLE_…`, `AZURE_…`).
+take from the environment (`AWS_…`, `GOOGLE_…`, `AZURE_…`). Without credentials the library would ask the cloud's
+instance metadata service for some; for S3 this is refused unless the environment asks for it.
 """
 
 import functools
@@ -33,6 +34,18 @@ _VARIABLES = {
     "gs": "GOOGLE_SERVICE_ACCOUNT",
     "hdfs": "HADOOP_CONF_DIR",
 }
+#: Variables that configure credentials of S3, one group of which must be set.
+_S3_CREDENTIALS = (
+    ("AWS_ACCESS_KEY_ID",),
+    ("AWS_SECRET_ACCESS_KEY",),
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+    ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
+    ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+    ("AWS_FORCE_CREDENTIAL_LOAD",),
+    ("AWS_SKIP_SIGNATURE",),
+)
+#: Variable that AWS's own tools read; `false` asks for the credentials of the instance.
+_NO_METADATA = "AWS_EC2_METADATA_DISABLED"
 #: Colours, arrows and line ends in errors of the object stores.
 _ORNAMENTS = re.compile(r"\s*(?:\x1b\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}|\s)+\s*")
 #: A URL; where it went through `Path`, one slash is left of two.
@@ -167,7 +180,19 @@ def open_storage(given: Place) -> Storage:
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in ("file", *SCHEMES))
         raise StorageUnknown(f"there is no storage {scheme}:// ({given}); use a folder, or one of {known}")
+    _require_credentials(f"{scheme}://{rest}")
     return Storage(f"{scheme}://{rest}")
+
+
+def _require_credentials(url: str) -> None:
+    """Raise `StorageUnreachable` for S3 without credentials, before the library asks the instance metadata service."""
+    if not url.startswith(("s3://", "s3a://")) or os.environ.get(_NO_METADATA, "").lower() == "false":
+        return
+    if not any(all(os.environ.get(name) for name in group) for group in _S3_CREDENTIALS):
+        raise StorageUnreachable(
+            f"{url} cannot be reached: there are no credentials. Check the URL, and {_AWS} in the environment;"
+            f" {_NO_METADATA}=false uses the credentials of a cloud instance"
+        )
 
 
 class _Upload(io.RawIOBase):
@@ -198,6 +223,7 @@ class _Upload(io.RawIOBase):
 def _file_system(url: str) -> pafs.FileSystem:
     if _URL.match(url) is None:
         return pafs.SubTreeFileSystem(url, pafs.LocalFileSystem())
+    _require_credentials(url)
     from deltalake.fs import DeltaStorageHandler
 
     return pafs.PyFileSystem(DeltaStorageHandler(url))
