@@ -25,7 +25,7 @@ install = typer.Typer(
     help="Install inbox checks and the MCP server in a coding agent, or the guard in a git repository.",
     no_args_is_help=True,
 )
-uninstall = typer.Typer(help="Remove them.", no_args_is_help=True)
+uninstall = typer.Typer(help="Remove what `tocsin hooks install` has added.", no_args_is_help=True)
 hooks.add_typer(install, name="install")
 hooks.add_typer(uninstall, name="uninstall")
 install.command("git")(install_git)
