@@ -21,7 +21,7 @@ import pytest
 
 from tests.cli.processes import COMMAND, RunningHub, run
 from tocsin.cli import is_check
-from tocsin.cli.hook_check import output_of
+from tocsin.cli.hooks.check import output_of
 
 EVENTS = {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
 FILES = {"claude": (".mcp.json", ".claude/settings.json"), "codex": (".codex/config.toml", ".codex/hooks.json")}
@@ -297,7 +297,7 @@ def test_a_check_never_stands_in_the_way(hub: RunningHub, tmp_path: Path) -> Non
 
 
 def test_a_check_loads_nothing_that_is_slow() -> None:
-    code = "import sys, tocsin.cli, tocsin.cli.hook_check as c; c.main(['hooks', 'check']); print(*sys.modules)"
+    code = "import sys, tocsin.cli, tocsin.cli.hooks.check as c; c.main(['hooks', 'check']); print(*sys.modules)"
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code], input="", capture_output=True, text=True, timeout=30, check=True
     )

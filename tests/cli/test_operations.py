@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from tests.cli.processes import COMMANDS, Told, asked
-from tocsin.cli.operations import ARGUMENTS, OPTIONS, PLACES, place_of
-from tocsin.cli.parameters import fields_of
+from tocsin.cli.operations.commands import ARGUMENTS, OPTIONS, PLACES, place_of
+from tocsin.cli.operations.parameters import fields_of
+from tocsin.cli.output.replies import COLUMNS, cell
 from tocsin.cli.remote import Exit, request_of
-from tocsin.cli.replies import COLUMNS, cell
 from tocsin.wire.drafts import Written
 from tocsin.wire.history import MessageFields
 from tocsin.wire.table import OPERATIONS

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tocsin.cli.output import say, table
-from tocsin.cli.replies import cell
+from tocsin.cli.output.replies import cell
 from tocsin.cli.style import heading, painted, relative, width
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -39,7 +39,7 @@ def main() -> None:
 def _run() -> None:
     """Run the command line, or print which extra it needs."""
     if is_check(sys.argv[1:]):
-        from tocsin.cli.hook_check import main as check
+        from tocsin.cli.hooks.check import main as check
 
         sys.exit(check(sys.argv[1:]))
     try:

@@ -6,10 +6,10 @@ import typer
 from msgspec import Raw
 
 from tocsin.cli.context import Json, remote_of
+from tocsin.cli.operations.parameters import Kind, fields_of, json_from
 from tocsin.cli.output import fail, refusals_told
-from tocsin.cli.parameters import Kind, fields_of, json_from
+from tocsin.cli.output.replies import show
 from tocsin.cli.remote import Exit, Remote
-from tocsin.cli.replies import show
 from tocsin.wire.arguments import unknown_argument
 from tocsin.wire.drafts import Written
 from tocsin.wire.operation import Operation

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.explain import say_history
 from tocsin.cli.output import refusals_told, say, show_json, table
+from tocsin.cli.output.explain import say_history
+from tocsin.cli.output.replies import preview_of, show
 from tocsin.cli.remote import Exit, Remote
-from tocsin.cli.replies import preview_of, show
 
 __all__ = ["inbox", "recall", "trace"]
 

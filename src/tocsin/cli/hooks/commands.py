@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.context import Json
-from tocsin.cli.git_hook import guard_commit, install_git, uninstall_git
-from tocsin.cli.hook_check import check as run_check
-from tocsin.cli.hook_files import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
+from tocsin.cli.hooks.check import check as run_check
+from tocsin.cli.hooks.files import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
+from tocsin.cli.hooks.git import guard_commit, install_git, uninstall_git
 from tocsin.cli.output import fail, show_json, table
+from tocsin.cli.output.terminal import console
 from tocsin.cli.remote import DEFAULT_URL, Exit
-from tocsin.cli.terminal import console
 
 __all__ = ["hooks"]
 
