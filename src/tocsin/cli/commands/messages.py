@@ -37,10 +37,11 @@ def inbox(
         envelopes = [(item.signal_id, json.loads(bytes(item.envelope))) for item in reply.deliveries]
         rows = [
             {"signal_id": signal_id, "from": envelope["sender"]["agentId"]}
-            | {"type": envelope["messageType"], "text": preview_of(envelope["payload"])}
+            | {"type": envelope["messageType"], "priority": envelope.get("priority", "")}
+            | {"text": preview_of(envelope["payload"])}
             for signal_id, envelope in envelopes
         ]
-        table(rows, "signal_id", "from", "type", "text")
+        table(rows, "signal_id", "from", "type", "priority", "text")
         _confirm(remote, reply.cursor)
 
 
