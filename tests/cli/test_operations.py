@@ -169,7 +169,7 @@ def test_any_operation_is_called_by_its_name(recording: Recording) -> None:
         (("call", "list_leases", "agnet=ada"), "list_leases has no argument 'agnet'; did you mean 'agent'?"),
         (("call", "list_leases", "ada"), "ada is not an argument: write ada=VALUE"),
         (("call", "renew_lease", "ttl_s=5"), "renew_lease needs lease=…"),
-        (("call", "list_leases", "limit=many"), "limit is not JSON: "),
+        (("call", "list_leases", "limit=many"), "limit must be a whole number, not many"),
         (("health", "report", "{"), "values is not JSON: "),
     ],
 )
