@@ -153,10 +153,11 @@ async def flood(team_: Team) -> str:
     took = (clock() - started) * 1e3
     for _ in range(codes["accepted"]):
         await _next(team_["carl"], lambda message: message.sender == "carl-2")
-    refused = ", ".join(f"{count} with {code}" for code, count in codes.items() if code != "accepted") or "none"
+    accepted = codes.pop("accepted")
+    refused = f"{codes.total()} refused ({', '.join(codes)})" if codes else "none refused"
     return (
-        f"carl-2 sent {tries} messages at once: {codes['accepted']} were accepted, refused were {refused}. A message "
-        f"from ada to erin right after took {took:.0f} ms."
+        f"carl-2 sent {tries} messages at once: {accepted} were accepted and {refused}. A message from ada to erin "
+        f"right after took {took:.0f} ms."
     )
 
 
@@ -276,10 +277,10 @@ async def escalate(team_: Team) -> str:
         received = await _next(hugo, lambda message: "escalation" in message.payload.get("context", {}))
         took = clock() - started
         name = received.payload["context"]["escalation"]
-        settled = await hugo.resolve_escalation(name, "I asked carl on the phone: ship it")
+        await hugo.resolve_escalation(name, "I asked carl on the phone: ship it")
     return (
         f"carl did not answer ada within a second. The director was notified and did not act for 3 s; {took:.1f} s "
-        f"after the request it was in hugo's inbox at {received.priority}, and hugo resolved it ({settled.state})."
+        f"after the request it was in hugo's inbox at {received.priority}, and hugo resolved it."
     )
 
 

@@ -37,6 +37,18 @@ def test_a_message_is_sent_seen_taken_and_traced(hub: RunningHub) -> None:
     assert "received by the recipient: it confirmed the receipt" in told
 
 
+def test_what_is_taken_is_shown_with_its_priority(hub: RunningHub) -> None:
+    hub.json("send", "bob", "look", "--priority", "Blocking", agent="ada")
+    taken = hub.run("inbox", "--take", agent="bob").stdout
+    assert "priority" in taken
+    assert "Blocking" in taken
+
+
+def test_an_absent_hub_is_named_without_a_number_of_the_system(hub: RunningHub) -> None:
+    done = hub.run("--url", "http://127.0.0.1:1", "status")
+    assert (done.returncode, done.stderr.strip()) == (7, "no hub answers at http://127.0.0.1:1: Connection refused")
+
+
 def test_a_recall_says_what_became_of_it(hub: RunningHub) -> None:
     signal = hub.json("send", "bob", "never mind", agent="ada")["receipt"]["signal_id"]
     assert hub.json("recall", signal, agent="ada")["outcome"] == "recalled"

@@ -41,6 +41,15 @@ def test_the_reference_names_every_command() -> None:
             assert any(all(word in row for word in words) for row in rows), name
 
 
+def test_choices_are_in_their_order_and_do_not_break_the_usage_line() -> None:
+    find = asked("messages", "find", "--help").stdout
+    assert "--level Info|Coordinate|Blocking|Critical|DirectorOverride" in find
+    assert "Turn off" not in find
+    request = asked("approvals", "request", "--help").stdout
+    assert "approvals request [OPTIONS] {handoff} {subject}" in request
+    assert "one of: plan_approval, lease_override," in " ".join(request.split())
+
+
 def test_the_help_says_how_to_begin() -> None:
     told = " ".join(asked("--help").stdout.split())
     assert "The options below come before the command" in told.replace("│", "")

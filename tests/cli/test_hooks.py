@@ -21,7 +21,7 @@ import pytest
 
 from tests.cli.processes import COMMAND, RunningHub, run
 from tocsin.cli import is_check
-from tocsin.cli.hook_check import output_of
+from tocsin.cli.hooks.check import output_of
 
 EVENTS = {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
 FILES = {"claude": (".mcp.json", ".claude/settings.json"), "codex": (".codex/config.toml", ".codex/hooks.json")}
@@ -266,7 +266,7 @@ def test_what_does_not_fit_is_said_with_its_number_before_what_merely_waits() ->
     said = output_of("UserPromptSubmit", [{"envelope": shown}], waiting)
     assert said is not None
     lines = said["hookSpecificOutput"]["additionalContext"].splitlines()
-    assert lines[0].startswith("Tocsin: 1 urgent messages for you.")
+    assert lines[0].startswith("Tocsin: 1 urgent message for you.")
     assert json.loads(lines[1])["message_id"] == "m"
     assert lines[2].startswith("Tocsin: 3 more urgent messages did not fit here (1 Critical, 2 Blocking)")
     assert lines[3].startswith("Tocsin: 7 Info waiting for you")
@@ -297,7 +297,7 @@ def test_a_check_never_stands_in_the_way(hub: RunningHub, tmp_path: Path) -> Non
 
 
 def test_a_check_loads_nothing_that_is_slow() -> None:
-    code = "import sys, tocsin.cli, tocsin.cli.hook_check as c; c.main(['hooks', 'check']); print(*sys.modules)"
+    code = "import sys, tocsin.cli, tocsin.cli.hooks.check as c; c.main(['hooks', 'check']); print(*sys.modules)"
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code], input="", capture_output=True, text=True, timeout=30, check=True
     )
@@ -308,7 +308,8 @@ def test_a_check_loads_nothing_that_is_slow() -> None:
 def test_a_check_is_known_by_its_words_alone() -> None:
     assert is_check(["hooks", "check"])
     assert is_check(["--url", "u", "--data=d", "--as", "a", "hooks", "check", "--event", "Stop"])
-    for other in (["hooks", "show"], ["send", "hooks", "check"], ["--as", "hooks", "check"], [], ["--url"]):
+    helped = ["hooks", "check", "--help"]
+    for other in (["hooks", "show"], ["send", "hooks", "check"], ["--as", "hooks", "check"], [], ["--url"], helped):
         assert not is_check(other)
 
 

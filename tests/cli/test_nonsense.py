@@ -13,7 +13,7 @@ import pytest
 from typer.core import TyperGroup
 
 from tests.cli.processes import COMMANDS, asked
-from tocsin.cli.parameters import JSON_METAVAR
+from tocsin.cli.operations.parameters import JSON_METAVAR
 from tocsin.cli.remote import Exit
 
 #: Words of commands that need more than their required arguments.

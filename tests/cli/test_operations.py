@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from tests.cli.processes import COMMANDS, Told, asked
-from tocsin.cli.operations import ARGUMENTS, OPTIONS, PLACES, place_of
-from tocsin.cli.parameters import fields_of
+from tocsin.cli.operations.commands import ARGUMENTS, OPTIONS, PLACES, place_of
+from tocsin.cli.operations.parameters import fields_of
+from tocsin.cli.output.replies import COLUMNS, cell
 from tocsin.cli.remote import Exit, request_of
-from tocsin.cli.replies import COLUMNS, cell
 from tocsin.wire.drafts import Written
 from tocsin.wire.history import MessageFields
 from tocsin.wire.table import OPERATIONS
@@ -169,7 +169,7 @@ def test_any_operation_is_called_by_its_name(recording: Recording) -> None:
         (("call", "list_leases", "agnet=ada"), "list_leases has no argument 'agnet'; did you mean 'agent'?"),
         (("call", "list_leases", "ada"), "ada is not an argument: write ada=VALUE"),
         (("call", "renew_lease", "ttl_s=5"), "renew_lease needs lease=…"),
-        (("call", "list_leases", "limit=many"), "limit is not JSON: "),
+        (("call", "list_leases", "limit=many"), "limit must be a whole number, not many"),
         (("health", "report", "{"), "values is not JSON: "),
     ],
 )

@@ -14,8 +14,8 @@ from tests.cli.processes import RunningHub
 from tocsin import __version__
 from tocsin.cli.loading import lighten
 from tocsin.cli.output import fail, record, say, table
+from tocsin.cli.output.terminal import print_folded
 from tocsin.cli.remote import Exit
-from tocsin.cli.terminal import print_folded
 from tocsin.core import exchange
 from tocsin.form import package_form
 

@@ -1,12 +1,15 @@
 """Colours, headings and times: on a terminal only, and not where `NO_COLOR` is set."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 import pytest
 
 from tocsin.cli.output import say, table
-from tocsin.cli.replies import cell
+from tocsin.cli.output.replies import cell, show
 from tocsin.cli.style import heading, painted, relative, width
+from tocsin.core.commands import Receipt
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -88,3 +91,22 @@ def test_presence_and_path_are_words() -> None:
     assert [cell(value) for value in ("not_available_stale", "not_available_offline", "pushed_to_ws")] == [
         *("stale", "offline", "push")
     ]
+
+
+def test_a_receipt_says_what_its_sender_did_not_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
+    fields: dict[str, Any] = {
+        "signal_id": "msg_1_ada",
+        "message_id": "msg_1_ada",
+        "recipient": "bob",
+        "resolved_to_session": None,
+    }
+    fields |= {"delivered": False, "queued": True, "recipient_state": "available", "delivery_class": "async"}
+    fields |= {"expires_at": NOW, "publish_path": "queued_offline"}
+    fields |= {"priority": "Blocking", "requested_priority": "Blocking"}
+    sent = msgspec.convert(fields, Receipt)
+    show(sent, as_json=False)
+    assert "instead of" not in capsys.readouterr().out
+    show([msgspec.structs.replace(sent, priority="Info", held=True)], as_json=False)
+    told = capsys.readouterr().out
+    assert "msg_1_ada was accepted at Info instead of Blocking: `tocsin trace msg_1_ada` shows why" in told
+    assert "msg_1_ada is held until a director or a human approves it: `tocsin approvals list`" in told

@@ -42,6 +42,15 @@ def value(page: Page, label: str) -> Locator:
     return tile(page, label).locator(".tile-value")
 
 
+def test_the_tiles_are_in_one_row_on_a_small_laptop(tool_call: ToolCall) -> None:
+    page = tool_call("overview").page
+    page.set_viewport_size({"width": 1040, "height": 660})
+    tiles = card(page, "Messages").locator(".tile")
+    expect(tiles).to_have_count(6)
+    tops = tiles.evaluate_all("tiles => tiles.map((tile) => tile.getBoundingClientRect().top)")
+    assert len(set(tops)) == 1
+
+
 def test_the_five_states_are_updated_live(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("overview").page
     before = int(value(page, "Delivered").inner_text())

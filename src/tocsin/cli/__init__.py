@@ -20,11 +20,11 @@ _EXTRAS = {
 
 
 def is_check(arguments: Sequence[str]) -> bool:
-    """Return whether a command line is `hooks check`, regardless of the options before it."""
+    """Return whether a command line runs `hooks check`, regardless of the options before it."""
     at = 0
     while at < len(arguments) and arguments[at].startswith("--"):
         at += 1 if "=" in arguments[at] else 2
-    return tuple(arguments[at : at + 2]) == ("hooks", "check")
+    return tuple(arguments[at : at + 2]) == ("hooks", "check") and "--help" not in arguments
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
 def _run() -> None:
     """Run the command line, or print which extra it needs."""
     if is_check(sys.argv[1:]):
-        from tocsin.cli.hook_check import main as check
+        from tocsin.cli.hooks.check import main as check
 
         sys.exit(check(sys.argv[1:]))
     try:

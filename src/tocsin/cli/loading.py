@@ -45,7 +45,7 @@ class Entry(NamedTuple):
         if module:
             found = getattr(import_module(f"tocsin.cli.{module}"), attribute)
         else:
-            from tocsin.cli.operations import found_at
+            from tocsin.cli.operations.commands import found_at
 
             found = found_at(self.name)
         if isinstance(found, typer.Typer):

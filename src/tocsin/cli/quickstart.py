@@ -79,7 +79,7 @@ def quickstart(
 
 
 def _claude_files(folder: Path) -> list[str]:
-    from tocsin.cli.hook_files import ClaudeFiles, Unreadable
+    from tocsin.cli.hooks.files import ClaudeFiles, Unreadable
 
     try:
         return [str(path) for path in ClaudeFiles(folder, user=False).installed()]
@@ -104,7 +104,7 @@ def _is_wanted(question: str) -> bool:
 
 def _perform(admin: Remote, folder: Path, *, connects: bool) -> None:
     """Add the agents, send the message, connect Claude Code, and tell what to do next."""
-    from tocsin.cli.sending import write
+    from tocsin.cli.operations.sending import write
     from tocsin.hub.token_files import keep_secret
     from tocsin.wire.drafts import Draft
 
@@ -143,7 +143,7 @@ def _connect(folder: Path, url: str | None) -> None:
     """Write the entries for Claude Code."""
     from importlib.util import find_spec
 
-    from tocsin.cli.hook_files import ClaudeFiles, Unreadable, Wiring, apply
+    from tocsin.cli.hooks.files import ClaudeFiles, Unreadable, Wiring, apply
 
     wiring = Wiring("", url, "dev", HERE, "$CLAUDE_PROJECT_DIR")
     try:

@@ -341,7 +341,7 @@ class Remote:
             try:
                 connecting()
             except OSError as error:
-                raise NotConnected(f"no hub answers at {self.url}: {error}") from None
+                raise NotConnected(f"no hub answers at {self.url}: {_reason(error)}") from None
 
         connection.connect = connect  # type: ignore[method-assign]
         try:
@@ -349,7 +349,7 @@ class Remote:
             response = connection.getresponse()
             data = response.read(_REPLY_BYTES_MAX + 1)
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"no hub answers at {self.url}: {error}") from None
+            raise Unreachable(f"no hub answers at {self.url}: {_reason(error)}") from None
         except ValueError:  # its text would contain the token
             raise Unusable("the token or the agent's name has characters that cannot be sent") from None
         finally:
@@ -379,6 +379,11 @@ class Remote:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
             raise NoHub(f"the server at {self.url} is not a hub: its reply is not JSON: {error}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an error, without the number that the operating system gives it."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _owner_named(problem: dict[str, Any]) -> str | None:

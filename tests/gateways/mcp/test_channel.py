@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http
-from tocsin.cli.channel import Channel
+from tocsin.cli.programs.channel import Channel
 
 POLICY = """
 wake: {level: Blocking, notifications_max: 3, notify_again_s: [0.2]}

@@ -121,7 +121,7 @@ class _Commands(LazyGroup):
             "hooks",
             _PROGRAMS,
             "Connect Claude Code or Codex, and guard commits in git: install, show, uninstall.",
-            "hooks:hooks",
+            "hooks.commands:hooks",
         ),
         Entry(
             "completion",

@@ -1,7 +1,7 @@
 """`tocsin dlq`: dead letters."""
 
 from tocsin.cli.commands.messages import trace
-from tocsin.cli.operations import group_of
+from tocsin.cli.operations.commands import group_of
 
 __all__ = ["dlq"]
 

@@ -116,7 +116,7 @@ def mcp(
 ) -> None:
     """Serve MCP over standard input and output, for a coding agent that starts it."""
     try:
-        from tocsin.cli.mcp import serve_stdio
+        from tocsin.cli.programs.mcp import serve_stdio
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("tocsin"):
             raise

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.operations import group_of
+from tocsin.cli.operations.commands import group_of
 from tocsin.cli.output import refusals_told, say, show_json
-from tocsin.cli.replies import cell, show
+from tocsin.cli.output.replies import cell, show
 
 __all__ = ["leases"]
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.explain import say_history
 from tocsin.cli.output import refusals_told, say, show_json, table
+from tocsin.cli.output.explain import say_history
+from tocsin.cli.output.replies import preview_of, show
 from tocsin.cli.remote import Exit, Remote
-from tocsin.cli.replies import preview_of, show
 
 __all__ = ["inbox", "recall", "trace"]
 
@@ -37,10 +37,11 @@ def inbox(
         envelopes = [(item.signal_id, json.loads(bytes(item.envelope))) for item in reply.deliveries]
         rows = [
             {"signal_id": signal_id, "from": envelope["sender"]["agentId"]}
-            | {"type": envelope["messageType"], "text": preview_of(envelope["payload"])}
+            | {"type": envelope["messageType"], "priority": envelope.get("priority", "")}
+            | {"text": preview_of(envelope["payload"])}
             for signal_id, envelope in envelopes
         ]
-        table(rows, "signal_id", "from", "type", "text")
+        table(rows, "signal_id", "from", "type", "priority", "text")
         _confirm(remote, reply.cursor)
 
 

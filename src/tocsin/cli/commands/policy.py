@@ -8,11 +8,11 @@ import typer
 import yaml
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.operations import group_of
+from tocsin.cli.operations.commands import group_of
 from tocsin.cli.output import fail, refusals_told, say, show_json
+from tocsin.cli.output.replies import show as show_reply
+from tocsin.cli.output.terminal import console
 from tocsin.cli.remote import Exit
-from tocsin.cli.replies import show as show_reply
-from tocsin.cli.terminal import console
 from tocsin.core.errors import TocsinError
 from tocsin.core.policy import Policy, document_of
 from tocsin.policies import POLICY_FILE, differences, load_policy

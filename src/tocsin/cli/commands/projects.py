@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.operations import group_of
+from tocsin.cli.operations.commands import group_of
 from tocsin.cli.output import fail, refusals_told, say, show_json
 from tocsin.cli.remote import Exit
 

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.operations import group_of
+from tocsin.cli.operations.commands import group_of
+from tocsin.cli.operations.parameters import JSON_METAVAR, object_from
 from tocsin.cli.output import missing, refusals_told
-from tocsin.cli.parameters import JSON_METAVAR, object_from
-from tocsin.cli.replies import show
+from tocsin.cli.output.replies import show
 
 __all__ = ["approvals", "attention", "discussions"]
 

@@ -18,10 +18,10 @@ from rich.text import Text
 
 from tocsin.cli.context import Json, remote_of
 from tocsin.cli.output import refusals_told, show_json
+from tocsin.cli.output.terminal import console, styled
 from tocsin.cli.remote import Remote
 from tocsin.cli.style import in_words
 from tocsin.cli.tail import Tail
-from tocsin.cli.terminal import console, styled
 
 __all__ = ["top"]
 

@@ -66,7 +66,7 @@ def work(
     log_level: LogLevel = Level.INFO,
 ) -> None:
     """Run a command for each message of an agent; its exit code settles the message."""
-    from tocsin.cli.worker import Worker, WorkerOptions
+    from tocsin.cli.programs.worker import Worker, WorkerOptions
     from tocsin.client.agent import Agent
 
     if pause_every_s is not None and concurrency != 1:

@@ -1,6 +1,6 @@
 /** The history of a message: its events in the hub's words, with the rule, the measure and the limit of every decision. */
 import { Chip } from "./basics.js";
-import { clock, duration, levelName, millis, moment, words } from "../lib/format.js";
+import { clock, duration, levelName, millis, moment, short, words } from "../lib/format.js";
 import { html } from "../lib/html.js";
 
 /** By kind of event: a short title, and its tone. */
@@ -27,8 +27,8 @@ const KINDS = {
 /** By kind of event: further figures of the decision, which the sentence does not have. */
 const FIGURES = {
   MessageAccepted: ({ critical_quota, blocking_quota }) => [
-    critical_quota !== null && critical_quota !== undefined && ["Critical quota left", critical_quota.toFixed(1)],
-    blocking_quota !== null && blocking_quota !== undefined && ["Blocking quota left", blocking_quota.toFixed(1)],
+    critical_quota !== null && critical_quota !== undefined && ["Critical quota left", short(critical_quota)],
+    blocking_quota !== null && blocking_quota !== undefined && ["Blocking quota left", short(blocking_quota)],
   ],
   MessageReleased: ({ expires_at }) => [["expires", moment(expires_at)]],
   MessageOffered: ({ level }) => [["effective priority", levelName(level)]],

@@ -35,7 +35,7 @@ export function duration(seconds) {
 }
 
 /** Format a number with one digit after the point below 10, unless it is a zero. */
-const short = (value) => (Math.abs(value) < 10 ? value.toFixed(1).replace(/\.0$/, "") : value.toFixed(0));
+export const short = (value) => (Math.abs(value) < 10 ? value.toFixed(1).replace(/\.0$/, "") : value.toFixed(0));
 
 /** Format a duration in two units; the second is left out when it is zero. */
 function pair(seconds, unit, name, smaller, smallerName) {

@@ -1,7 +1,7 @@
 """The history of a message as lines: what it says, then each event's time after the first, and its sentence."""
 
 from tocsin.cli.output import say
-from tocsin.cli.replies import preview_of
+from tocsin.cli.output.replies import preview_of
 from tocsin.wire.history import MessageHistory
 
 __all__ = ["say_history"]

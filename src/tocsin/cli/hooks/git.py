@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.hook_files import own_program
+from tocsin.cli.hooks.files import own_program
 from tocsin.cli.output import UNREADABLE, fail, show_json
+from tocsin.cli.output.replies import cell
+from tocsin.cli.output.terminal import console
 from tocsin.cli.remote import Exit, Refused, Unreachable
-from tocsin.cli.replies import cell
-from tocsin.cli.terminal import console
 from tocsin.wire.leases import PathConflict
 
 __all__ = ["guard_commit", "install_git", "uninstall_git"]

@@ -26,7 +26,7 @@ from mcp_types import (
 )
 from pydantic import ConfigDict
 
-from tocsin.cli.channel import CAPABILITIES, PERMISSION_REQUEST, Channel
+from tocsin.cli.programs.channel import CAPABILITIES, PERMISSION_REQUEST, Channel
 from tocsin.cli.remote import Refused as HttpRefused
 from tocsin.cli.remote import Remote, Unreachable, Unusable, agent_token
 from tocsin.client.config import client_config

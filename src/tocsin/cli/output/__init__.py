@@ -49,7 +49,7 @@ def table(rows: Iterable[dict[str, Any]], *columns: str) -> None:
     heads = [heading(column) for column in columns]
     lines = _lines([heads, *texts])
     if lines is None:
-        from tocsin.cli.terminal import print_folded
+        from tocsin.cli.output.terminal import print_folded
 
         print_folded(heads, texts)
         return
@@ -62,7 +62,7 @@ def record(facts: dict[str, Any]) -> None:
     texts = [[heading(name), str(value)] for name, value in facts.items()]
     lines = _lines(texts)
     if lines is None:
-        from tocsin.cli.terminal import print_folded
+        from tocsin.cli.output.terminal import print_folded
 
         print_folded((), texts, bold_names=True)
         return

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.context import Json
-from tocsin.cli.git_hook import guard_commit, install_git, uninstall_git
-from tocsin.cli.hook_check import check as run_check
-from tocsin.cli.hook_files import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
+from tocsin.cli.hooks.check import check as run_check
+from tocsin.cli.hooks.files import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
+from tocsin.cli.hooks.git import guard_commit, install_git, uninstall_git
 from tocsin.cli.output import fail, show_json, table
+from tocsin.cli.output.terminal import console
 from tocsin.cli.remote import DEFAULT_URL, Exit
-from tocsin.cli.terminal import console
 
 __all__ = ["hooks"]
 
@@ -25,7 +25,7 @@ install = typer.Typer(
     help="Install inbox checks and the MCP server in a coding agent, or the guard in a git repository.",
     no_args_is_help=True,
 )
-uninstall = typer.Typer(help="Remove them.", no_args_is_help=True)
+uninstall = typer.Typer(help="Remove what `tocsin hooks install` has added.", no_args_is_help=True)
 hooks.add_typer(install, name="install")
 hooks.add_typer(uninstall, name="uninstall")
 install.command("git")(install_git)

@@ -12,10 +12,10 @@ from typing import Any
 import typer
 
 from tocsin.cli.context import Json, remote_of
+from tocsin.cli.operations.parameters import arguments_from, fields_of, parameter
+from tocsin.cli.operations.sending import draft, write
 from tocsin.cli.output import refusals_told
-from tocsin.cli.parameters import arguments_from, fields_of, parameter
-from tocsin.cli.replies import show
-from tocsin.cli.sending import draft, write
+from tocsin.cli.output.replies import show
 from tocsin.wire.operation import Operation
 from tocsin.wire.table import OPERATIONS
 

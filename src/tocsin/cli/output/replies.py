@@ -85,6 +85,19 @@ def _show_records(records: list[Any], *, whole: bool) -> None:
     else:
         columns = _columns(type(records[0]))
         table(rows_of(records, columns), *(column.split(".")[-1] for column in columns))
+        for one in records:
+            if isinstance(one, cmd.Receipt):
+                _say_surprises(one)
+
+
+def _say_surprises(receipt: cmd.Receipt) -> None:
+    """Say that a message is held, or was accepted at another priority than its sender asked for."""
+    name = receipt.signal_id
+    if receipt.held:
+        say(f"{name} is held until a director or a human approves it: `tocsin approvals list`")
+    if receipt.priority != receipt.requested_priority:
+        changed = f"{receipt.priority} instead of {receipt.requested_priority}"
+        say(f"{name} was accepted at {changed}: `tocsin trace {name}` shows why")
 
 
 def _columns(kind: type) -> list[str]:

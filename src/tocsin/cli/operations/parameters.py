@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 import msgspec
 import msgspec.inspect as shapes
@@ -43,6 +43,18 @@ _PYTHON: dict[Kind, Any] = {
 }
 
 
+#: Names of arguments whose field's name says too little.
+_METAVARS = {"q": "words"}
+#: Descriptions of flags, where the field's own is about both values, or about the one that the flag turns off.
+_FLAGS = {
+    "can_retry": "Deliver it again later; without this option it becomes a dead letter.",
+    "escalate": "Do not escalate when no answer came; only notify the requester.",
+    "fresh": "Answer at once, although the history may not contain everything that is durable yet.",
+    "interruptible": "Do not let messages interrupt it between pause points.",
+    "processed": "Do not mark the message as processed.",
+}
+
+
 class Field(NamedTuple):
     """A field of a request, as the command line takes it."""
 
@@ -63,12 +75,19 @@ def fields_of(operation: Operation) -> list[Field]:
         if field.name == "envelope":
             continue
         about, shape = _described(shapes.type_info(field.type))
-        choices = tuple(str(value) for value in shape.values) if isinstance(shape, shapes.LiteralType) else ()
+        choices = _choices(field.type) if isinstance(shape, shapes.LiteralType) else ()
         default = None if field.default in (msgspec.NODEFAULT, msgspec.UNSET) else field.default
         required = field.required or f"{{{field.name}}}" in operation.path
         about = about or f"The request's {field.name}."
         found.append(Field(field.encode_name, _kind(shape), choices, required, default, about))
     return found
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """Return the values of a literal in a type, in the order in which they are defined."""
+    if get_origin(annotation) is Literal:
+        return tuple(map(str, get_args(annotation)))
+    return next(filter(None, map(_choices, get_args(annotation))), ())
 
 
 def _described(shape: shapes.Type) -> tuple[str, shapes.Type]:
@@ -110,6 +129,9 @@ def parameter(field: Field, *, positional: bool) -> inspect.Parameter:
     elif field.kind is Kind.JSON:
         about["metavar"] = JSON_METAVAR
     if positional:
+        if field.choices:  # In the usage line they would be folded in the middle of a word.
+            about |= {"metavar": field.name, "help": f"{field.about}  [one of: {', '.join(field.choices)}]"}
+        about.setdefault("metavar", _METAVARS.get(field.name))
         annotation = kind if field.required else kind | None
         return _parameter(
             field,
@@ -119,9 +141,9 @@ def parameter(field: Field, *, positional: bool) -> inspect.Parameter:
         )
     name = field.name.replace("_", "-")
     if field.kind is Kind.FLAG:
-        if field.default:
-            return _parameter(field, bool, typer.Option(f"--no-{name}", help=f"Turn off: {field.about}"), default=False)
-        return _parameter(field, bool, typer.Option(f"--{name}", help=field.about), default=False)
+        option = f"--no-{name}" if field.default else f"--{name}"
+        about["help"] = _FLAGS[field.name] if field.default else _FLAGS.get(field.name, field.about)
+        return _parameter(field, bool, typer.Option(option, **about), default=False)
     shown = ", ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
     about["show_default"] = False
     if not field.required and shown not in (None, "", 0):

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from tocsin.cli.operations.parameters import JSON_METAVAR, object_from
 from tocsin.cli.output import fail
-from tocsin.cli.parameters import JSON_METAVAR, object_from
 from tocsin.cli.remote import Exit, Remote
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.wire.drafts import Draft, EnvelopeWriter, Written

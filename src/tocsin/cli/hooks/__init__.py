@@ -1,0 +1,1 @@
+"""Inbox checks in coding agents, and the commit guard in git: `tocsin hooks`."""
