@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateways.websocket.sockets import SocketTeam, with_sockets
+from tests.gateways.connected import socket_team
 from tocsin.client import Agent, ConnectionState, client_config
 from tocsin.core.errors import NotPermitted, TocsinError
 
@@ -20,8 +20,8 @@ def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("how", ["expired", "revoked"])
-def test_how_a_token_ended_is_told(tmp_path: Path, how: str) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_how_a_token_ended_is_told(tmp_path: Path, how: str) -> None:
+    async with socket_team(tmp_path) as team:
         token = team.hub.authority.issue("ada", "primary", lifetime_s=60).secret.spell()
         async with Agent.connect(f"http://127.0.0.1:{team.port}", token=token, config=QUICK) as ada:
             if how == "expired":
@@ -33,13 +33,13 @@ def test_how_a_token_ended_is_told(tmp_path: Path, how: str) -> None:
             with pytest.raises(NotPermitted, match=f"{code}: token [0-9a-f]+ has (been )?{how}"):
                 await ada.send(to="ada", type=NOTE)
 
-    with_sockets(tmp_path, test)
 
-
-def test_a_token_that_is_rotated_in_its_file_is_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_token_that_is_rotated_in_its_file_is_found_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "ada.token"
-
-    async def test(team: SocketTeam) -> None:
+    monkeypatch.setenv("TOCSIN_TOKEN_FILE", str(file))
+    async with socket_team(tmp_path) as team:
         file.write_text(team.tokens["ada"])
         async with Agent.connect(f"http://127.0.0.1:{team.port}", sign=True, config=QUICK) as ada:
             for overlap_s in (0.0, 60.0):
@@ -52,15 +52,14 @@ def test_a_token_that_is_rotated_in_its_file_is_found_there(tmp_path: Path, monk
                 await ada.until(ConnectionState.CONNECTED)
                 assert (await ada.send(to="ada", type=NOTE)).recipient == "ada", "and it is signed with the new one"
 
-    monkeypatch.setenv("TOCSIN_TOKEN_FILE", str(file))
-    with_sockets(tmp_path, test)
-
 
 @pytest.mark.parametrize("left", ["the same", "nothing", "no file"])
-def test_a_file_without_another_token_is_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str) -> None:
+async def test_a_file_without_another_token_is_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
     file = tmp_path / "ada.token"
-
-    async def test(team: SocketTeam) -> None:
+    monkeypatch.setenv("TOCSIN_TOKEN_FILE", str(file))
+    async with socket_team(tmp_path) as team:
         file.write_text(team.tokens["ada"])
         async with Agent.connect(f"http://127.0.0.1:{team.port}", config=QUICK) as ada:
             if left == "nothing":
@@ -71,6 +70,3 @@ def test_a_file_without_another_token_is_the_end(tmp_path: Path, monkeypatch: py
             await ada.until(ConnectionState.FAILED)
             with pytest.raises(TocsinError, match="E_AUTH_005"):
                 await ada.send(to="ada", type=NOTE)
-
-    monkeypatch.setenv("TOCSIN_TOKEN_FILE", str(file))
-    with_sockets(tmp_path, test)

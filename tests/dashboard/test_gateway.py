@@ -1,7 +1,8 @@
 """The dashboard's endpoints without a browser: browser sessions, the files of the page, and live updates."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,21 @@ from tocsin.gateways.dashboard.live_updates import SERIES
 from tocsin.gateways.http.app import build_app
 
 OWN = {"Tocsin-Dashboard": "1", "Origin": "http://localhost"}
-Story = Callable[[Team, httpx2.AsyncClient, DashboardGateway], Awaitable[None]]
 
 
-def with_dashboard(path: Path, story: Story, **config: Any) -> None:
-    """Run a test with a hub, its dashboard, and a client that keeps cookies."""
-
-    async def run() -> None:
-        async with team_at(path, **config) as team:
-            await team.register("ada")
-            await team.register("bob", kind="Implementation")
-            await team.register("hanna", "human")
-            team.join("root", "primary", admin=True)
-            gateway = DashboardGateway(team.hub)
-            app = build_app(team.hub, beside=gateway.routes())
-            transport = httpx2.ASGITransport(app=app)
-            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-                await story(team, client, gateway)
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+@asynccontextmanager
+async def dashboard_team(path: Path, **config: Any) -> AsyncIterator[tuple[Team, httpx2.AsyncClient, DashboardGateway]]:
+    """Serve a project with its dashboard, and a client that keeps cookies."""
+    async with team_at(path, **config) as team:
+        await team.register("ada")
+        await team.register("bob", kind="Implementation")
+        await team.register("hanna", "human")
+        team.join("root", "primary", admin=True)
+        gateway = DashboardGateway(team.hub)
+        app = build_app(team.hub, beside=gateway.routes())
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            yield team, client, gateway
 
 
 async def sign_in(team: Team, client: httpx2.AsyncClient, agent: str = "hanna") -> httpx2.Response:
@@ -43,15 +40,13 @@ async def sign_in(team: Team, client: httpx2.AsyncClient, agent: str = "hanna") 
 
 
 @pytest.mark.parametrize(("agent", "status"), [("hanna", 200), ("root", 200), ("ada", 403)])
-def test_humans_directors_and_administrators_sign_in(tmp_path: Path, agent: str, status: int) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_humans_directors_and_administrators_sign_in(tmp_path: Path, agent: str, status: int) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
         answer = await sign_in(team, client, agent)
         assert answer.status_code == status
         cookie = answer.headers.get("set-cookie", "").lower()
         assert ("httponly" in cookie and "samesite=strict" in cookie and "path=/" in cookie) == (status == 200)
         assert (await client.get("/")).status_code == (200 if status == 200 else 303)
-
-    with_dashboard(tmp_path, story)
 
 
 async def sign_in_link(team: Team, client: httpx2.AsyncClient, agent: str = "hanna") -> httpx2.Response:
@@ -65,8 +60,8 @@ async def follow(client: httpx2.AsyncClient, path: str) -> httpx2.Response:
     return await client.post("/sign-in", json={"code": code}, headers={**OWN, "tocsin-token-id": token_id})
 
 
-def test_a_sign_in_link_signs_in_once(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_a_sign_in_link_signs_in_once(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
         made = await sign_in_link(team, client)
         assert (made.status_code, made.headers["cache-control"]) == (200, "no-store")
         path = made.json()["path"]
@@ -86,11 +81,9 @@ def test_a_sign_in_link_signs_in_once(tmp_path: Path) -> None:
         assert (await client.get("/")).status_code == 303
         assert (await client.post("/sign-in", json={}, headers=OWN)).status_code == 401, "an empty code is no code"
 
-    with_dashboard(tmp_path, story)
 
-
-def test_a_sign_in_link_needs_a_token_that_may_sign_in(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_a_sign_in_link_needs_a_token_that_may_sign_in(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
         assert (await sign_in_link(team, client, "ada")).status_code == 403
         assert (await client.post("/sign-in/links")).status_code == 401
         await sign_in(team, client)
@@ -99,32 +92,25 @@ def test_a_sign_in_link_needs_a_token_that_may_sign_in(tmp_path: Path) -> None:
         named = {"Tocsin-Agent": "hanna", "Tocsin-Role": "human"}
         assert (await client.post("/sign-in/links", headers=named)).status_code == 401, "no token to sign in with"
 
-    with_dashboard(tmp_path, story)
 
-
-def test_a_sign_in_link_ends_with_its_token_its_lifetime_or_above_the_limit(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_a_sign_in_link_ends_with_its_token_its_lifetime_or_above_the_limit(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path, dashboard={"sign_in_links_max": 2}) as (team, client, _gateway):
         first = (await sign_in_link(team, client)).json()["path"]
         others = [(await sign_in_link(team, client)).json()["path"] for _ in range(2)]
         assert (await follow(client, first)).status_code == 401, "the oldest of three ended, by the limit of two"
         assert (await follow(client, others[0])).status_code == 200
         team.hub.authority.revoke("hanna")
         assert (await follow(client, others[1])).json()["code"] == "E_AUTH_005"
-
-    with_dashboard(tmp_path, story, dashboard={"sign_in_links_max": 2})
-
-    async def late(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+    async with dashboard_team(tmp_path / "late") as (team, _client, _gateway):
         links, grant = team.hub.sign_in_links, team.hub.authority.authenticate(team.tokens["hanna"])
         link = links.make(grant)
         links._clock = lambda: link.expires_at
         with pytest.raises(TocsinError, match="expired"):
             links.redeem(link.code)
 
-    with_dashboard(tmp_path / "late", late)
 
-
-def test_a_browser_session_is_accepted_only_from_the_dashboards_own_page(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_a_browser_session_is_accepted_only_from_the_dashboards_own_page(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
         await sign_in(team, client)
         assert (await client.get("/v1/me", headers=OWN)).json()["agent"] == "hanna"
         origins = ("http://evil.example", "http://localhost:3000", "null", "")
@@ -134,11 +120,9 @@ def test_a_browser_session_is_accepted_only_from_the_dashboards_own_page(tmp_pat
             assert (refused.status_code, refused.json()["code"]) == (401, "E_AUTH_001")
         assert (await client.post("/sign-in", json={"token": team.tokens["hanna"]})).status_code == 401
 
-    with_dashboard(tmp_path, story)
 
-
-def test_a_browser_session_ends_with_its_token_its_lifetime_or_the_sign_out(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_a_browser_session_ends_with_its_token_its_lifetime_or_the_sign_out(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
         browser_sessions = team.hub.browser_sessions
         grant = team.hub.authority.authenticate(team.tokens["hanna"])
         text, browser_session = browser_sessions.issue(grant)
@@ -160,22 +144,18 @@ def test_a_browser_session_ends_with_its_token_its_lifetime_or_the_sign_out(tmp_
         assert (await client.get("/v1/me", headers=OWN)).json()["code"] == "E_AUTH_005"
         assert (await client.get("/")).status_code == 303
 
-    with_dashboard(tmp_path, story)
 
-
-def test_an_expired_browser_session_is_refused(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_an_expired_browser_session_is_refused(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path, dashboard={"browser_session_s": 0.05}) as (team, _client, _gateway):
         text, browser_session = team.hub.browser_sessions.issue(team.hub.authority.authenticate(team.tokens["hanna"]))
         while team.hub.now() < browser_session.expires_at:
             await asyncio.sleep(0.001)
         with pytest.raises(TocsinError, match="browser session has expired"):
             team.hub.browser_sessions.check(text)
 
-    with_dashboard(tmp_path, story, dashboard={"browser_session_s": 0.05})
 
-
-def test_the_number_of_remembered_sign_outs_is_limited(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_the_number_of_remembered_sign_outs_is_limited(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path, dashboard={"sign_outs_max": 2}) as (team, _client, _gateway):
         browser_sessions, grant = team.hub.browser_sessions, team.hub.authority.authenticate(team.tokens["hanna"])
         texts = [browser_sessions.issue(grant) for _ in range(3)]
         for _, browser_session in texts:
@@ -184,11 +164,9 @@ def test_the_number_of_remembered_sign_outs_is_limited(tmp_path: Path) -> None:
         with pytest.raises(TocsinError):
             browser_sessions.check(texts[2][0])
 
-    with_dashboard(tmp_path, story, dashboard={"sign_outs_max": 2})
 
-
-def test_the_page_may_load_only_files_of_the_hub(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_the_page_may_load_only_files_of_the_hub(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
         await sign_in(team, client)
         page = await client.get("/")
         policy = page.headers["content-security-policy"]
@@ -212,8 +190,6 @@ def test_the_page_may_load_only_files_of_the_hub(tmp_path: Path) -> None:
         ):
             assert (await client.get(path)).status_code == 404
 
-    with_dashboard(tmp_path, story)
-
 
 def test_a_hub_without_the_libraries_shows_what_to_run(tmp_path: Path) -> None:
     (tmp_path / "page").mkdir()
@@ -234,8 +210,8 @@ def test_a_hub_without_the_libraries_shows_what_to_run(tmp_path: Path) -> None:
     assert Assets(tmp_path / "page").page("docs.html", {}).status_code == 200
 
 
-def test_all_viewers_get_the_same_updates_and_none_follows_the_feed(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_all_viewers_get_the_same_updates_and_none_follows_the_feed(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path, dashboard={"tick_s": 0.05, "sample_s": 0.1}) as (team, _client, gateway):
         live_updates = gateway.live_updates
         viewers = [live_updates.join() for _ in range(10)]
         assert team.hub.feed.watchers == 0
@@ -267,15 +243,11 @@ def test_all_viewers_get_the_same_updates_and_none_follows_the_feed(tmp_path: Pa
         tick = msgspec.json.decode(live_updates.hello({}))["tick"]
         assert (tick["changes"]["agents"], tick["changes"]["letters"]) == (3, 0)
 
-    with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05, "sample_s": 0.1})
 
-
-def test_a_slow_viewer_gets_the_latest_update(tmp_path: Path) -> None:
-    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+async def test_a_slow_viewer_gets_the_latest_update(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path, dashboard={"tick_s": 0.05}) as (_team, _client, gateway):
         slow, quick = gateway.live_updates.join(), gateway.live_updates.join()
         first = [await quick.next() for _ in range(3)]
         assert await slow.next() == first[-1]
         gateway.live_updates.leave(slow)
         gateway.live_updates.leave(quick)
-
-    with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05})

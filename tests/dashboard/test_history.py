@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.dashboard.extracts import RECALL, part, write_extract
-from tests.gateways.hubs import Team, envelope, with_team
+from tests.gateways.hubs import Team, envelope, registered_team
 from tocsin.extract import INDEX, Table
 from tocsin.gateways.dashboard.reports import SANDBOX, report_routes
 from tocsin.gateways.http.app import build_app
@@ -28,18 +28,16 @@ async def found(team: Team, path: str, agent: str = "boss") -> Any:
     return answer.json()
 
 
-def test_without_an_extract_all_events_are_behind(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_without_an_extract_all_events_are_behind(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         view = await found(team, "/v1/history")
         assert (view["available"], view["tables"], view["behind_s"]) == (False, [], None)
         assert view["behind_events"] == team.hub.host.committed_seq > 0
         assert (await found(team, "/v1/history/advice"))["advice"] == []
 
-    with_team(tmp_path, test)
 
-
-def test_how_far_the_extract_is_behind(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_how_far_the_extract_is_behind(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         seq = team.hub.host.committed_seq
         write_extract(folder(team), last_seq=seq)
         view = await found(team, "/v1/history")
@@ -50,11 +48,9 @@ def test_how_far_the_extract_is_behind(tmp_path: Path) -> None:
         assert view["behind_s"] > 0
         assert view["reached_at"] == "2026-03-03T09:00:00Z"
 
-    with_team(tmp_path, test)
 
-
-def test_tables_are_listed_with_their_days_and_the_projects_own_rows(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_tables_are_listed_with_their_days_and_the_projects_own_rows(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         write_extract(folder(team))
         view = await found(team, "/v1/history")
         tables = {table["name"]: table for table in view["tables"]}
@@ -66,11 +62,9 @@ def test_tables_are_listed_with_their_days_and_the_projects_own_rows(tmp_path: P
         assert tables["lead_time"]["first_day"] is None
         assert "Question" in view["types"]
 
-    with_team(tmp_path, test)
 
-
-def test_rows_by_range_and_type_page_by_page(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_rows_by_range_and_type_page_by_page(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         write_extract(folder(team))
         everything = await found(team, ROWS)
         assert (everything["total"], everything["next"]) == (16, None)
@@ -83,11 +77,9 @@ def test_rows_by_range_and_type_page_by_page(tmp_path: Path) -> None:
         assert asked["rows"] + rest["rows"] == [row for row in everything["rows"] if row[4] == "Question"]
         assert rest["next"] is None
 
-    with_team(tmp_path, test)
 
-
-def test_a_figure_over_time(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_figure_over_time(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         write_extract(folder(team), days=("2026-03-02", "2026-03-03", "2026-03-09"))
         sums = await found(team, ROWS + "?figure=messages&type=Question")
         # At 9 and 10 o'clock, from ada and bob: (10 + 12) + (11 + 13), times 1, 2 and 3.
@@ -101,11 +93,9 @@ def test_a_figure_over_time(tmp_path: Path) -> None:
             [{"at": "2026-03-03T09", "value": 10_000}, {"at": "2026-03-03T10", "value": 11_000}],
         )
 
-    with_team(tmp_path, test)
 
-
-def test_the_step_follows_the_time_that_rows_cover(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_step_follows_the_time_that_rows_cover(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         table, extract = "/v1/history/tables/recall?figure=recalls", folder(team)
         index = write_extract(extract)
         day = "2026-03-02"
@@ -122,18 +112,14 @@ def test_the_step_follows_the_time_that_rows_cover(tmp_path: Path) -> None:
         assert await series("09:41", "09:42", "12:41") == ("hour", [(f"{day}T09", 4), (f"{day}T12", 2)])
         assert await series("09:00", "10:00") == ("hour", [(f"{day}T09", 2), (f"{day}T10", 2)])
 
-    with_team(tmp_path, test)
 
-
-def test_rows_without_a_day_ignore_the_date_range(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_rows_without_a_day_ignore_the_date_range(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         write_extract(folder(team))
         view = await found(team, "/v1/history/tables/lead_time?since=2030-01-01&figure=samples")
         assert (view["total"], view["dated"], view["series"]) == (2, False, [])
         cut = await found(team, "/v1/history/tables/recall")
         assert (cut["total"], cut["left_out"], cut["dated"]) == (2, 14, True)
-
-    with_team(tmp_path, test)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +133,8 @@ def test_rows_without_a_day_ignore_the_date_range(tmp_path: Path) -> None:
         ("/v1/history/tables/recall?type=Question", 422, "E_VALIDATION_004"),
     ],
 )
-def test_invalid_queries_are_refused(tmp_path: Path, path: str, status: int, code: str) -> None:
-    async def test(team: Team) -> None:
+async def test_invalid_queries_are_refused(tmp_path: Path, path: str, status: int, code: str) -> None:
+    async with registered_team(tmp_path) as team:
         write_extract(folder(team))
         answer = await team.get("boss", path)
         if "%2F" in path:
@@ -156,42 +142,34 @@ def test_invalid_queries_are_refused(tmp_path: Path, path: str, status: int, cod
         else:
             assert (answer.status_code, answer.json()["code"]) == (status, code)
 
-    with_team(tmp_path, test)
 
-
-def test_a_query_of_too_many_rows_is_refused(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_query_of_too_many_rows_is_refused(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, history=HISTORY | {"rows_max": 8}) as team:
         write_extract(folder(team))
         answer = await team.get("boss", ROWS)
         assert (answer.status_code, answer.json()["code"]) == (429, "E_ADMISSION_008")
         assert answer.json()["retryable"] is False
         assert (await found(team, ROWS + "?until=2026-03-02"))["total"] == 8
 
-    with_team(tmp_path, test, history=HISTORY | {"rows_max": 8})
 
-
-def test_only_overseers_may_read_history(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_only_overseers_may_read_history(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         write_extract(folder(team))
         for path in ("/v1/history", ROWS, "/v1/history/advice", "/v1/history/reports"):
             assert (await team.get("ada", path)).status_code == 403
             assert (await team.get("root", path)).status_code == 200
 
-    with_team(tmp_path, test)
 
-
-def test_advice_is_of_this_project_and_has_evidence(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_advice_is_of_this_project_and_has_evidence(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         write_extract(folder(team))
         (piece,) = (await found(team, "/v1/history/advice"))["advice"]
         assert piece["evidence"][0]["figure"] == "expired where message_type = Question"
         assert piece["patch"].startswith("contracts:")
 
-    with_team(tmp_path, test)
 
-
-def test_a_missing_part_and_a_broken_index(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_missing_part_and_a_broken_index(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         index = write_extract(folder(team))
         (folder(team) / index.tables["traffic"].parts[0].file).unlink()
         answer = await team.get("boss", ROWS)
@@ -199,8 +177,6 @@ def test_a_missing_part_and_a_broken_index(tmp_path: Path) -> None:
         (folder(team) / INDEX).write_bytes(b'{"version": []}')
         answer = await team.get("boss", "/v1/history")
         assert (answer.status_code, answer.json()["code"]) == (503, "E_HUB_006")
-
-    with_team(tmp_path, test)
 
 
 def write_reports(team: Team, *names: str) -> Path:
@@ -211,8 +187,8 @@ def write_reports(team: Team, *names: str) -> Path:
     return reports
 
 
-def test_reports_are_listed_and_shown_in_a_sandbox(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_reports_are_listed_and_shown_in_a_sandbox(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         reports = write_reports(team, "study-1", "study-2", ".hidden", "b c")
         (reports / "study-1.json").write_bytes(
             msgspec.json.encode({"title": "Shorter TTL", "made_at": "2026-03-02T10:00:00+01:00"})
@@ -242,11 +218,9 @@ def test_reports_are_listed_and_shown_in_a_sandbox(tmp_path: Path) -> None:
             assert (await show(listed[0]["path"], "ada")).status_code == 403
             assert (await client.get(listed[0]["path"])).status_code == 401
 
-    with_team(tmp_path, test)
 
-
-def test_reports_in_the_labs_format_without_those_of_other_projects(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_reports_in_the_labs_format_without_those_of_other_projects(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         reports = team.hub.data / "lab" / "reports"
         for name, project in (("lab-0123456789ab", "team"), ("lab-ba9876543210", "elsewhere")):
             (reports / name).mkdir(parents=True)
@@ -267,11 +241,9 @@ def test_reports_in_the_labs_format_without_those_of_other_projects(tmp_path: Pa
             other = await client.get("/dashboard/reports/lab-ba9876543210", headers=headers)
             assert (other.status_code, other.json()["code"]) == (404, "E_STATE_004")
 
-    with_team(tmp_path, test)
 
-
-def test_reports_of_scenarios_and_of_the_pipeline_are_listed(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_reports_of_scenarios_and_of_the_pipeline_are_listed(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         simulated = {"kind": "scenario", "projects": ["made-up"], "policies": [{"name": "defaults"}]}
         searched = {"kind": "search", "projects": ["made-up"], "fidelity": None, "search": {"points": 3}}
         recorded = {"kind": "search", "projects": ["elsewhere"], "fidelity": {"faithful": True}, "search": {}}
@@ -290,12 +262,8 @@ def test_reports_of_scenarios_and_of_the_pipeline_are_listed(tmp_path: Path) -> 
         kinds = {item["report"]: item["kind"] for item in listed}
         assert kinds == {"lab-000000000001": "scenario", "lab-000000000002": "search", "report": "report"}
 
-    with_team(tmp_path, test)
 
-
-def test_the_number_of_listed_reports_is_limited(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_number_of_listed_reports_is_limited(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, history=HISTORY) as team:
         write_reports(team, "a", "b", "c", "d")
         assert len((await found(team, "/v1/history/reports"))["items"]) == 3
-
-    with_team(tmp_path, test, history=HISTORY)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.gateways.hubs import QUICK, Team, envelope, with_team
+from tests.gateways.hubs import QUICK, Team, envelope, registered_team
 
 
 async def kill(team: Team, number: int, code: str = "E_TASK_001", **changes: Any) -> None:
@@ -16,8 +16,8 @@ async def kill(team: Team, number: int, code: str = "E_TASK_001", **changes: Any
     assert killed.status_code == 200, killed.text
 
 
-def test_the_wait_for_graph_and_inherited_priorities(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_wait_for_graph_and_inherited_priorities(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.register("cid")
         await team.post("ada", "/v1/leases", {"exclusive": ["src/**"]})
         await team.post("bob", "/v1/leases", {"exclusive": ["src/api.py"], "priority": "Critical"})
@@ -37,11 +37,9 @@ def test_the_wait_for_graph_and_inherited_priorities(tmp_path: Path) -> None:
         assert len((await team.get("boss", "/v1/waits?limit=1")).json()["waits"]) == 1
         assert (await team.get("ada", "/v1/waits")).status_code == 403
 
-    with_team(tmp_path, test)
 
-
-def test_dead_letters_are_counted_and_found_by_reason_code_and_type(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_dead_letters_are_counted_and_found_by_reason_code_and_type(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for number in (1, 2, 3):
             await kill(team, number)
         await kill(team, 4, "E_TASK_003", messageType="Question")
@@ -59,11 +57,9 @@ def test_dead_letters_are_counted_and_found_by_reason_code_and_type(tmp_path: Pa
         for path in ("groups", "find"):
             assert (await team.get("ada", f"/v1/dead-letters/{path}")).status_code == 403
 
-    with_team(tmp_path, test)
 
-
-def test_lists_show_the_text_of_messages_and_why_they_died(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_lists_show_the_text_of_messages_and_why_they_died(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await kill(team, 1, payload={"id": 1, "text": "rewrite the parser\nplease " + "now " * 2000})
         (found,) = (await team.get("boss", "/v1/messages?sender=ada")).json()["items"]
         assert found["preview"].startswith("rewrite the parser please now")
@@ -78,11 +74,9 @@ def test_lists_show_the_text_of_messages_and_why_they_died(tmp_path: Path) -> No
         (approval,) = (await team.get("boss", "/v1/approvals")).json()["items"]
         assert (approval["subject"], approval["preview"]) == ("msg_3_x", "drop it all")
 
-    with_team(tmp_path, test)
 
-
-def test_matching_dead_letters_are_redriven_in_batches(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_matching_dead_letters_are_redriven_in_batches(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, policy=QUICK + "\nlimits: {batch_max: 2}") as team:
         for number in (1, 2, 3):
             await kill(team, number)
         await kill(team, 4, "E_TASK_003")
@@ -98,11 +92,9 @@ def test_matching_dead_letters_are_redriven_in_batches(tmp_path: Path) -> None:
         (left,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
         assert left["message_id"] == "msg_4_x"
 
-    with_team(tmp_path, test, policy=QUICK + "\nlimits: {batch_max: 2}")
 
-
-def test_one_copy_of_a_broadcast_is_redriven_alone(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_one_copy_of_a_broadcast_is_redriven_alone(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await kill(team, 1, receiver="*")
         await team.post("boss", "/v1/inbox/drain", {})
         said = {"reason": "no", "code": "E_TASK_002", "can_retry": False}
@@ -112,16 +104,12 @@ def test_one_copy_of_a_broadcast_is_redriven_alone(tmp_path: Path) -> None:
         (left,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
         assert left["signal_id"] == "msg_1_x:boss"
 
-    with_team(tmp_path, test)
 
-
-def test_a_dead_letter_of_a_retired_recipient_is_not_redriven(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_dead_letter_of_a_retired_recipient_is_not_redriven(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await kill(team, 1)
         assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
         (letter,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
         assert letter["redrivable"] is False
         done = (await team.post("boss", "/v1/dead-letters/redrive-matching", {})).json()
         assert done == {"redriven": [], "refused": {}, "left": 0}
-
-    with_team(tmp_path, test)

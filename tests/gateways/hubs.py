@@ -1,7 +1,6 @@
 """A hub in process for tests: the real application over the real journal, without a socket."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -75,15 +74,17 @@ async def team_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterat
             await hub.close()
 
 
-def with_team(path: Path, test: Callable[[Team], Awaitable[None]], **config: Any) -> None:
-    """Run a test with ada, bob and a director registered."""
+@asynccontextmanager
+async def registered_team(path: Path, **config: Any) -> AsyncIterator[Team]:
+    """Serve a project with ada, bob and a director registered, and an administrator."""
+    async with team_at(path, **config) as team:
+        await register_usual(team)
+        team.join("root", "human", admin=True)
+        yield team
 
-    async def run() -> None:
-        async with team_at(path, **config) as team:
-            await team.register("ada")
-            await team.register("bob", kind="Implementation")
-            await team.register("boss", "director")
-            team.join("root", "human", admin=True)
-            await test(team)
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+async def register_usual(team: Team) -> None:
+    """Register ada, bob and a director."""
+    await team.register("ada")
+    await team.register("bob", kind="Implementation")
+    await team.register("boss", "director")

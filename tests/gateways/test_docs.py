@@ -4,7 +4,7 @@ import re
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tests.gateways.hubs import Team, with_team
+from tests.gateways.hubs import registered_team
 from tocsin.fleet.assembly import neighbours
 from tocsin.gateways.http.app import ENDPOINTS
 from tocsin.gateways.problems import HEAD_TIMEOUT, HTTP_ENTRIES
@@ -25,16 +25,14 @@ def listed() -> list[tuple[str, ...]]:
     return rows
 
 
-def test_the_reference_names_every_operation_and_no_other(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_reference_names_every_operation_and_no_other(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         async with AsyncExitStack() as gateways:
             endpoints = (*ENDPOINTS, *(await neighbours(team.hub, gateways)).endpoints)
         wanted = {(row.tag.capitalize(), row.name, row.http, row.summary) for row in OPERATIONS.values()}
         wanted |= {("Other endpoints", row.name, row.http, row.summary) for row in endpoints}
         assert set(listed()) == wanted
         assert len(listed()) == len(OPERATIONS) + len(endpoints)
-
-    with_team(tmp_path, test)
 
 
 def test_the_reference_names_what_only_http_gets_wrong() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,6 @@ async def watched(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[Team, 
             await serving
 
 
-def run(path: Path, test: Callable[[Team, str], Awaitable[None]], policy: str = QUICK) -> None:
-    async def story() -> None:
-        async with watched(path, policy) as (team, url):
-            await test(team, url)
-
-    asyncio.run(asyncio.wait_for(story(), 60))
-
-
 def watching(team: Team, url: str, agent: str = "boss", query: str = "") -> connect:
     headers = {"Authorization": f"Bearer {team.tokens[agent]}"}
     return connect(url + query, additional_headers=headers, compression=None)
@@ -64,32 +56,29 @@ async def items(socket: ClientConnection, count: int) -> list[Any]:
     return found
 
 
-def test_a_director_sees_what_becomes_durable_and_no_payload(tmp_path: Path) -> None:
-    async def test(team: Team, url: str) -> None:
-        async with watching(team, url) as socket:
-            (hello,) = await items(socket, 1)
-            assert hello["hello"]["project"] == "team"
-            await team.post("ada", "/v1/messages", envelope(1))
-            (event,) = [item["event"] for item in await items(socket, 1)]
-            assert (event["kind"], event["message_id"], event["seq"]) == (
-                "MessageAccepted",
-                "msg_1_x",
-                hello["hello"]["seq"] + 1,
-            )
-            assert "payload" not in event
-
-    run(tmp_path, test)
+async def test_a_director_sees_what_becomes_durable_and_no_payload(tmp_path: Path) -> None:
+    async with watched(tmp_path) as (team, url), watching(team, url) as socket:
+        (hello,) = await items(socket, 1)
+        assert hello["hello"]["project"] == "team"
+        await team.post("ada", "/v1/messages", envelope(1))
+        (event,) = [item["event"] for item in await items(socket, 1)]
+        assert (event["kind"], event["message_id"], event["seq"]) == (
+            "MessageAccepted",
+            "msg_1_x",
+            hello["hello"]["seq"] + 1,
+        )
+        assert "payload" not in event
 
 
-def test_only_the_kinds_asked_for_are_sent(tmp_path: Path) -> None:
-    async def test(team: Team, url: str) -> None:
-        async with watching(team, url, query="?kinds=MessageRecalled,SendRefused") as socket:
-            assert (await items(socket, 1))[0]["hello"]["kinds"] == ["MessageRecalled", "SendRefused"]
-            await team.post("ada", "/v1/messages", envelope(1))
-            await team.post("ada", "/v1/messages/msg_1_x/recall")
-            assert [item["event"]["kind"] for item in await items(socket, 1)] == ["MessageRecalled"]
-
-    run(tmp_path, test)
+async def test_only_the_kinds_asked_for_are_sent(tmp_path: Path) -> None:
+    async with (
+        watched(tmp_path) as (team, url),
+        watching(team, url, query="?kinds=MessageRecalled,SendRefused") as socket,
+    ):
+        assert (await items(socket, 1))[0]["hello"]["kinds"] == ["MessageRecalled", "SendRefused"]
+        await team.post("ada", "/v1/messages", envelope(1))
+        await team.post("ada", "/v1/messages/msg_1_x/recall")
+        assert [item["event"]["kind"] for item in await items(socket, 1)] == ["MessageRecalled"]
 
 
 @pytest.mark.parametrize(
@@ -100,21 +89,19 @@ def test_only_the_kinds_asked_for_are_sent(tmp_path: Path) -> None:
         ("nobody", "", 401, "E_AUTH_001"),
     ],
 )
-def test_whoever_may_not_watch_is_refused_from_the_catalogue(
+async def test_whoever_may_not_watch_is_refused_from_the_catalogue(
     tmp_path: Path, agent: str, query: str, status: int, code: str
 ) -> None:
-    async def test(team: Team, url: str) -> None:
+    async with watched(tmp_path) as (team, url):
         team.tokens["nobody"] = ""
         with pytest.raises(InvalidStatus) as refused:
             await watching(team, url, agent, query)
         assert refused.value.response.status_code == status
         assert json.loads(refused.value.response.body or b"")["code"] == code
 
-    run(tmp_path, test)
 
-
-def test_there_are_only_so_many_watchers_and_one_who_leaves_makes_room(tmp_path: Path) -> None:
-    async def test(team: Team, url: str) -> None:
+async def test_there_are_only_so_many_watchers_and_one_who_leaves_makes_room(tmp_path: Path) -> None:
+    async with watched(tmp_path) as (team, url):
         async with watching(team, url), watching(team, url) as second:
             with pytest.raises(InvalidStatus) as refused:
                 await watching(team, url)
@@ -127,13 +114,11 @@ def test_there_are_only_so_many_watchers_and_one_who_leaves_makes_room(tmp_path:
         while team.hub.feed.watchers:
             await asyncio.sleep(0.001)
 
-    run(tmp_path, test)
 
-
-def test_a_watcher_that_takes_too_little_misses_commits_and_is_told_which(
+async def test_a_watcher_that_takes_too_little_misses_commits_and_is_told_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(team: Team, url: str) -> None:
+    async with watched(tmp_path) as (team, url):
         taking = asyncio.Event()
         tell = feed._send
 
@@ -156,11 +141,9 @@ def test_a_watcher_that_takes_too_little_misses_commits_and_is_told_which(
             assert gap["gap"] == {"first_seq": seq + 6, "last_seq": seq + 8}
             assert event["event"]["seq"] == seq + 9
 
-    run(tmp_path, test)
 
-
-def test_a_token_that_ends_ends_the_watching(tmp_path: Path) -> None:
-    async def test(team: Team, url: str) -> None:
+async def test_a_token_that_ends_ends_the_watching(tmp_path: Path) -> None:
+    async with watched(tmp_path) as (team, url):
         team.join("root", "human", admin=True)
         async with watching(team, url) as socket:
             await items(socket, 1)
@@ -170,35 +153,28 @@ def test_a_token_that_ends_ends_the_watching(tmp_path: Path) -> None:
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 4401
 
-    run(tmp_path, test)
+
+async def test_a_hub_that_stops_says_so(tmp_path: Path) -> None:
+    async with watched(tmp_path) as (team, url), watching(team, url) as socket:
+        await items(socket, 1)
+        team.hub.closing.set()
+        assert [item["bye"]["reason"] for item in await items(socket, 1)] == ["the hub is shutting down"]
 
 
-def test_a_hub_that_stops_says_so(tmp_path: Path) -> None:
-    async def test(team: Team, url: str) -> None:
-        async with watching(team, url) as socket:
-            await items(socket, 1)
-            team.hub.closing.set()
-            assert [item["bye"]["reason"] for item in await items(socket, 1)] == ["the hub is shutting down"]
-
-    run(tmp_path, test)
-
-
-def test_without_a_watcher_nothing_is_published(tmp_path: Path) -> None:
-    async def test(team: Team, url: str) -> None:
+async def test_without_a_watcher_nothing_is_published(tmp_path: Path) -> None:
+    async with watched(tmp_path) as (team, _url):
         await team.post("ada", "/v1/messages", envelope(1))
         assert team.hub.feed.published == 0
 
-    run(tmp_path, test)
 
-
-def test_an_alert_is_told_as_it_is_raised(tmp_path: Path) -> None:
-    async def test(team: Team, url: str) -> None:
-        async with watching(team, url, query="?kinds=AlertRaised") as socket:
-            await items(socket, 1)
-            report = {"values": {"clone_spawn_p99_s": 1e6}}
-            while "clone_spawn_p99_s" not in (await team.post("boss", "/v1/health-reports", report)).json()["alerts"]:
-                await asyncio.sleep(0.01)
-            (event,) = [item["event"] for item in await items(socket, 1)]
-            assert (event["kind"], event["metric"], event["value"]) == ("AlertRaised", "clone_spawn_p99_s", 1e6)
-
-    run(tmp_path, test, "health: {sustained_s: 0.01}")
+async def test_an_alert_is_told_as_it_is_raised(tmp_path: Path) -> None:
+    async with (
+        watched(tmp_path, "health: {sustained_s: 0.01}") as (team, url),
+        watching(team, url, query="?kinds=AlertRaised") as socket,
+    ):
+        await items(socket, 1)
+        report = {"values": {"clone_spawn_p99_s": 1e6}}
+        while "clone_spawn_p99_s" not in (await team.post("boss", "/v1/health-reports", report)).json()["alerts"]:
+            await asyncio.sleep(0.01)
+        (event,) = [item["event"] for item in await items(socket, 1)]
+        assert (event["kind"], event["metric"], event["value"]) == ("AlertRaised", "clone_spawn_p99_s", 1e6)

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import fields as fields_of
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from tests.gateways.hubs import Team, envelope, with_team
+from tests.gateways.hubs import envelope, registered_team
 from tocsin.fleet.assembly import neighbours
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.http.app import ENDPOINTS, build_app
@@ -30,8 +30,8 @@ def address(path: str) -> str:
     return re.sub(r"\{\w+\}", "x", path)
 
 
-def test_nothing_but_health_works_without_a_token(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_nothing_but_health_works_without_a_token(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         opened = set()
         rows: list[Operation | Endpoint] = [*OPERATIONS.values(), *ENDPOINTS]
         for row in rows:
@@ -45,11 +45,9 @@ def test_nothing_but_health_works_without_a_token(tmp_path: Path) -> None:
         assert opened == {"/health", "/ready"}
         assert opened == {endpoint.http.split(" ")[1] for endpoint in ENDPOINTS if endpoint.public}
 
-    with_team(tmp_path, test)
 
-
-def test_no_door_of_another_gateway_opens_without_a_token(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_no_door_of_another_gateway_opens_without_a_token(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         async with AsyncExitStack() as gateways:
             beside = await neighbours(team.hub, gateways)
             app = build_app(team.hub, beside=beside.routes, described=beside.endpoints)
@@ -69,17 +67,13 @@ def test_no_door_of_another_gateway_opens_without_a_token(tmp_path: Path) -> Non
         ways = {("GET", "/", 303), ("GET", "/docs", 303)}
         assert opened == {page, file, *ways}, "a page to sign in with, its files, and the ways there"
 
-    with_team(tmp_path, test)
 
-
-def test_administration_needs_an_admin_token(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_administration_needs_an_admin_token(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for operation in OPERATIONS.values():
             if operation.access is Access.ADMIN:
                 answer = await team.call(operation.method, "boss", address(operation.path), {})
                 assert (answer.status_code, answer.json()["code"]) == (403, "E_AUTH_003"), operation.name
-
-    with_team(tmp_path, test)
 
 
 def served(routes: list[BaseRoute]) -> set[tuple[str, str]]:
@@ -96,8 +90,8 @@ def described(document: dict[str, Any]) -> set[tuple[str, str]]:
     return {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
 
 
-def test_every_route_is_described_and_nothing_else(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_every_route_is_described_and_nothing_else(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         alone = (await team.get("ada", "/openapi.json")).json()
         assert described(alone) == served(build_app(team.hub).routes)
         headers = {"Authorization": f"Bearer {team.tokens['ada']}"}
@@ -120,11 +114,9 @@ def test_every_route_is_described_and_nothing_else(tmp_path: Path) -> None:
             if isinstance(route, WebSocketRoute) and route.name != "no_such_socket":
                 assert route.path in pages, "a socket is described in its page"
 
-    with_team(tmp_path, test)
 
-
-def test_the_description_names_the_headers_that_count(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_description_names_the_headers_that_count(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         document = (await team.get("ada", "/openapi.json")).json()
         known = document["components"]["parameters"]
 
@@ -142,18 +134,14 @@ def test_the_description_names_the_headers_that_count(tmp_path: Path) -> None:
         assert document["security"] == [{"token": []}, {"name": []}]
         assert document["components"]["securitySchemes"]["name"]["name"] == "Tocsin-Agent"
 
-    with_team(tmp_path, test)
 
-
-def test_what_http_gets_wrong_is_a_problem_too(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_what_http_gets_wrong_is_a_problem_too(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         nowhere = await team.get("ada", "/v1/nothing")
         assert (nowhere.status_code, nowhere.json()["error_code"]) == (404, "no_such_operation")
         wrong = await team.call("DELETE", "ada", "/v1/status")
         assert (wrong.status_code, wrong.json()["error_code"]) == (405, "method_not_allowed")
         assert (await team.get("ada", "/v1/search?limit=many")).status_code == 422
-
-    with_team(tmp_path, test)
 
 
 @pytest.mark.parametrize(
@@ -169,29 +157,25 @@ def test_what_http_gets_wrong_is_a_problem_too(tmp_path: Path) -> None:
         ("GET", "/v1/search?query=x", None, "query", "it is called 'q'"),
     ],
 )
-def test_an_unknown_argument_is_refused_with_the_known_name(
+async def test_an_unknown_argument_is_refused_with_the_known_name(
     tmp_path: Path, method: str, path: str, body: Any, argument: str, hint: str
 ) -> None:
-    async def test(team: Team) -> None:
+    async with registered_team(tmp_path) as team:
         answer = await team.call(method, "ada", path, body)
         problem = answer.json()
         assert (answer.status_code, problem["code"], problem["field"]) == (422, "E_VALIDATION_004", f"$.{argument}")
         assert problem["detail"].endswith(f"has no argument {argument!r}; {hint}")
 
-    with_team(tmp_path, test)
 
-
-def test_an_argument_of_the_path_is_not_given_elsewhere(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_an_argument_of_the_path_is_not_given_elsewhere(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         answer = await team.post("ada", "/v1/messages/msg_1_x/ack", {"message_id": "msg_2_x"})
         assert (answer.status_code, answer.json()["field"]) == (422, "$.message_id")
         assert (await team.get("ada", "/v1/agents/bob?agent=ada")).json()["field"] == "$.agent"
 
-    with_team(tmp_path, test)
 
-
-def test_a_body_that_is_too_large_is_discarded_up_to_a_limit(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_body_that_is_too_large_is_discarded_up_to_a_limit(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, discard_bytes_max=500_000) as team:
         large = await team.post("ada", "/v1/messages", b" " * (1 << 20) + b"x")
         assert (large.status_code, large.json()["error_code"]) == (413, "too_large")
 
@@ -206,8 +190,6 @@ def test_a_body_that_is_too_large_is_discarded_up_to_a_limit(tmp_path: Path) -> 
         streamed = await team.client.post("/v1/messages", content=chunks(), headers=headers)
         assert (streamed.status_code, len(taken)) == (413, 16), "so much is discarded, and no more is read"
 
-    with_team(tmp_path, test, discard_bytes_max=500_000)
-
 
 def nested(levels: int, *, inside: str | None = None) -> bytes:
     """Return JSON nested to a depth: arrays, or objects in a field of the body."""
@@ -216,10 +198,9 @@ def nested(levels: int, *, inside: str | None = None) -> bytes:
     return f'{{"{inside}":{"{"}"a":'.encode() + b'{"a":' * (levels - 2) + b"1" + b"}" * levels
 
 
-def test_no_nesting_is_a_bug_of_the_hubs(tmp_path: Path) -> None:
+async def test_no_nesting_is_a_bug_of_the_hubs(tmp_path: Path) -> None:
     """Try every operation with a body, each of its fields, at every depth at which some decoder fails."""
-
-    async def test(team: Team) -> None:
+    async with registered_team(tmp_path) as team:
         for operation in OPERATIONS.values():
             if operation.method not in ("POST", "PUT"):
                 continue
@@ -241,11 +222,10 @@ def test_no_nesting_is_a_bug_of_the_hubs(tmp_path: Path) -> None:
                 if levels > 128:
                     assert (document["status"], document["error_code"]) == (400, "malformed_json"), case
 
-    with_team(tmp_path, test)
 
+async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, body_timeout_s=0.05) as team:
 
-def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
         async def slow() -> Any:
             yield b"{"
             await asyncio.Event().wait()
@@ -254,11 +234,9 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
         answer = await team.client.post("/v1/messages", content=slow(), headers=headers)
         assert (answer.status_code, answer.json()["error_code"]) == (408, "body_timeout")
 
-    with_team(tmp_path, test, body_timeout_s=0.05)
 
-
-def test_one_agent_has_a_number_of_requests_under_way(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_one_agent_has_a_number_of_requests_under_way(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, requests_per_agent_max=1) as team:
         begun, release = asyncio.Event(), asyncio.Event()
 
         async def held() -> Any:
@@ -277,11 +255,10 @@ def test_one_agent_has_a_number_of_requests_under_way(tmp_path: Path) -> None:
         release.set()
         assert (await first).status_code == 200
 
-    with_team(tmp_path, test, requests_per_agent_max=1)
 
-
-def test_no_token_and_no_payload_is_ever_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(team: Team) -> None:
+async def test_no_token_and_no_payload_is_ever_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1, payload={"text": "swordfish"}))
         await team.get("ada", "/v1/search?q=swordfish")
         await team.post("ada", "/v1/messages", b'{"swordfish": ')
@@ -294,12 +271,10 @@ def test_no_token_and_no_payload_is_ever_logged(tmp_path: Path, caplog: pytest.L
         assert "swordfish" not in logged
         assert not [token for token in team.tokens.values() if token.split("_", 2)[2] in logged]
 
-    caplog.set_level(logging.DEBUG)
-    with_team(tmp_path, test)
 
+async def test_a_bug_is_a_problem_and_a_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with registered_team(tmp_path) as team:
 
-def test_a_bug_is_a_problem_and_a_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(team: Team) -> None:
         def broken(state: object) -> bytes:
             raise RuntimeError("oh")
 
@@ -309,22 +284,18 @@ def test_a_bug_is_a_problem_and_a_line_in_the_log(tmp_path: Path, caplog: pytest
         assert "oh" not in answer.text
         assert "metrics failed" in caplog.text
 
-    with_team(tmp_path, test)
 
-
-def test_a_hub_that_is_closing_says_so(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_hub_that_is_closing_says_so(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         team.hub.closing.set()
         answer = await team.get("ada", "/v1/me")
         assert (answer.status_code, answer.json()["error_code"]) == (503, "shutting_down")
         assert (await team.get(None, "/health")).status_code == 200
         assert (await team.get(None, "/ready")).status_code == 503
 
-    with_team(tmp_path, test)
 
-
-def test_a_trusting_hub_takes_callers_at_their_word_but_not_browsers(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_trusting_hub_takes_callers_at_their_word_but_not_browsers(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         team.hub.trusting = True
         me = (await team.get(None, "/v1/me", headers={"Tocsin-Agent": "eve"})).json()
         assert (me["agent"], me["role"], me["admin"]) == ("eve", "primary", False)
@@ -334,5 +305,3 @@ def test_a_trusting_hub_takes_callers_at_their_word_but_not_browsers(tmp_path: P
         assert rebound.status_code == 401
         forged = await team.get(None, "/v1/me", headers={"Authorization": "Bearer no", "Tocsin-Agent": "eve"})
         assert forged.status_code == 401
-
-    with_team(tmp_path, test)

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.gateways.hubs import QUICK, Team, envelope, team_at, with_team
+from tests.gateways.hubs import QUICK, Team, envelope, registered_team, team_at
 from tocsin.gateways.dashboard.gateway import DashboardGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.mcp.mount import mcp_route
@@ -24,8 +24,8 @@ async def _issued(team: Team, agent: str, **body: Any) -> httpx2.Response:
     return answer
 
 
-def test_an_agent_registers_only_as_the_types_of_its_token(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_an_agent_registers_only_as_the_types_of_its_token(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         answer = await _issued(team, "eve", role="clone")
         assert answer.json()["grant"]["types"] == ["AdHoc"]
         refused = (await team.put("eve", "/v1/me", {"type": "Manager"})).json()
@@ -44,8 +44,6 @@ def test_an_agent_registers_only_as_the_types_of_its_token(tmp_path: Path) -> No
         await _issued(team, "new", type=None, types=["Reviewer", "Manager"])
         assert (await team.put("new", "/v1/me", {})).status_code == 200
         assert (await team.get("new", "/v1/me")).json()["registered"]["type"] == "Reviewer"
-
-    with_team(tmp_path, test)
 
 
 async def test_the_types_of_a_token_outlive_the_hub(tmp_path: Path) -> None:

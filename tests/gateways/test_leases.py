@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.gateways.hubs import Team, with_team
+from tests.gateways.hubs import registered_team
 
 
-def test_a_lease_is_held_waited_for_released_and_told(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_lease_is_held_waited_for_released_and_told(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         held = await team.post("ada", "/v1/leases", {"exclusive": ["src/api/**"], "lease": "mine"})
         assert (held.status_code, held.json()["state"], held.json()["lease"]) == (200, "held", "mine")
         waiting = await team.post("bob", "/v1/leases", {"exclusive": ["src/api/users.py"], "priority": "Blocking"})
@@ -37,11 +37,9 @@ def test_a_lease_is_held_waited_for_released_and_told(tmp_path: Path) -> None:
         shown = await team.get("bob", f"/v1/leases/{waiting.json()['lease']}")
         assert shown.json()["state"] == "held"
 
-    with_team(tmp_path, test)
 
-
-def test_a_lease_is_renewed_by_its_holder_and_taken_away_by_a_director(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_lease_is_renewed_by_its_holder_and_taken_away_by_a_director(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         before = (await team.post("ada", "/v1/leases", {"exclusive": ["x"], "lease": "mine"})).json()
         renewed = (await team.post("ada", "/v1/leases/mine/renew", {"ttl_s": 3600})).json()
         assert renewed["expires_at"] > before["expires_at"]
@@ -52,11 +50,9 @@ def test_a_lease_is_renewed_by_its_holder_and_taken_away_by_a_director(tmp_path:
         told = (await team.post("ada", "/v1/inbox/drain")).json()["deliveries"][0]["envelope"]
         assert (told["messageType"], told["payload"]["note"]) == ("LEASE_LOST", "broken build")
 
-    with_team(tmp_path, test)
 
-
-def test_what_is_not_free_or_not_held_is_refused(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_what_is_not_free_or_not_held_is_refused(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/leases", {"exclusive": ["x"]})
         taken = await team.post("bob", "/v1/leases", {"shared": ["x"], "wait_s": 0})
         assert (taken.status_code, taken.json()["error_code"], taken.json()["facts"]["holders"]) == (
@@ -72,11 +68,9 @@ def test_what_is_not_free_or_not_held_is_refused(tmp_path: Path) -> None:
         wrong = await team.post("ada", "/v1/leases", {"exclusive": ["x"], "priority": "Shouting"})
         assert wrong.json()["error_code"] == "invalid_enum"
 
-    with_team(tmp_path, test)
 
-
-def test_paths_that_others_hold_are_named(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_paths_that_others_hold_are_named(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/leases", {"exclusive": ["src/**"], "shared": ["docs/*.md"]})
         await team.post("bob", "/v1/leases", {"exclusive": ["web/[a]"]})
         paths = {"paths": ["src/a.py", "docs/x.md", "docs/x/y.md", "web/[a]", "web/a"]}
@@ -89,11 +83,9 @@ def test_paths_that_others_hold_are_named(tmp_path: Path) -> None:
         too_many = {"paths": ["x"] * 501}
         assert (await team.post("ada", "/v1/leases/check", too_many)).json()["error_code"] == "limit_reached"
 
-    with_team(tmp_path, test)
 
-
-def test_a_deadlock_is_refused_with_its_circle(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_deadlock_is_refused_with_its_circle(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/leases", {"exclusive": ["x"]})
         await team.post("bob", "/v1/leases", {"exclusive": ["y"]})
         await team.post("ada", "/v1/leases", {"exclusive": ["y"]})
@@ -102,5 +94,3 @@ def test_a_deadlock_is_refused_with_its_circle(tmp_path: Path) -> None:
         assert sorted(refused.json()["facts"]["cycle"]) == ["ada", "bob"]
         told = (await team.post("boss", "/v1/inbox/drain")).json()["deliveries"][0]["envelope"]["payload"]
         assert [member["agent"] for member in told["context"]["cycle"]] == ["bob", "ada"]
-
-    with_team(tmp_path, test)

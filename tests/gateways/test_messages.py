@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.gateways.hubs import Team, envelope, with_team
+from tests.gateways.hubs import envelope, registered_team
 from tocsin.wire.signatures import Signer
 
 
-def test_a_message_goes_from_send_to_processed(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_message_goes_from_send_to_processed(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         sent = await team.post("ada", "/v1/messages", envelope(1))
         receipt = sent.json()["receipt"]
         assert sent.status_code == 200
@@ -35,11 +35,9 @@ def test_a_message_goes_from_send_to_processed(tmp_path: Path) -> None:
         ]
         assert life["message"]["state"] == "processed"
 
-    with_team(tmp_path, test)
 
-
-def test_one_session_is_opened_on_demand_and_used_again(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_one_session_is_opened_on_demand_and_used_again(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         assert (await team.get("ada", "/v1/agents/bob")).json()["sessions"] == {}
         for _ in range(3):
             await team.post("bob", "/v1/inbox/drain", {"limit": 5})
@@ -48,11 +46,9 @@ def test_one_session_is_opened_on_demand_and_used_again(tmp_path: Path) -> None:
         receipt = (await team.post("ada", "/v1/messages", envelope(1))).json()["receipt"]
         assert receipt["publish_path"] == "buffered_for_piggyback"
 
-    with_team(tmp_path, test)
 
-
-def test_the_urgent_comes_first_and_an_explicit_receipt_counts(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_urgent_comes_first_and_an_explicit_receipt_counts(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for number, priority in enumerate(("Info", "Critical", "Coordinate")):
             await team.post("ada", "/v1/messages", envelope(number, priority=priority))
         drained = (await team.post("bob", "/v1/inbox/drain", {"limit": 2})).json()
@@ -62,32 +58,26 @@ def test_the_urgent_comes_first_and_an_explicit_receipt_counts(tmp_path: Path) -
         confirmed = (await team.post("bob", "/v1/inbox/receipts", {"message_ids": ["msg_1_x", "msg_9_x"]})).json()
         assert confirmed["unknown"] == ["msg_9_x"]
 
-    with_team(tmp_path, test)
 
-
-def test_the_sender_is_who_the_token_says(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_sender_is_who_the_token_says(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         forged = await team.post("bob", "/v1/messages", envelope(1, sender="ada"))
         assert forged.status_code == 403
         assert forged.headers["content-type"] == "application/problem+json"
         assert (forged.json()["error_code"], forged.json()["code"]) == ("sender_mismatch", "E_AUTH_002")
 
-    with_team(tmp_path, test)
 
-
-def test_only_the_sender_recalls_and_only_the_recipient_acknowledges(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_only_the_sender_recalls_and_only_the_recipient_acknowledges(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1))
         assert (await team.post("bob", "/v1/messages/msg_1_x/recall")).json()["outcome"] == "not_found"
         assert (await team.post("ada", "/v1/messages/msg_1_x/ack", {})).status_code == 404
         assert (await team.post("ada", "/v1/messages/msg_1_x/recall")).json()["outcome"] == "recalled"
         assert (await team.post("bob", "/v1/inbox/drain")).json()["deliveries"] == []
 
-    with_team(tmp_path, test)
 
-
-def test_refusals_say_what_is_wrong_and_what_would_be_right(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_refusals_say_what_is_wrong_and_what_would_be_right(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         unknown = await team.post("ada", "/v1/messages", envelope(1, receiver="nobody"))
         assert (unknown.status_code, unknown.json()["error_code"]) == (404, "unknown_recipient")
         wrong = await team.post("ada", "/v1/messages", envelope(2, priority="URGENT"))
@@ -100,11 +90,9 @@ def test_refusals_say_what_is_wrong_and_what_would_be_right(tmp_path: Path) -> N
         assert absent.json()["facts"]["recipient_state"] == "not_available_offline"
         assert (await team.post("ada", "/v1/messages/msg_9_x/nack", {})).json()["field"] == "$.reason"
 
-    with_team(tmp_path, test)
 
-
-def test_a_batch_answers_each_envelope_in_order(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_batch_answers_each_envelope_in_order(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         batch = [envelope(1), envelope(2, receiver="nobody"), {"not": "one"}, envelope(1)]
         answers = (await team.post("ada", "/v1/messages/batch", batch)).json()
         assert answers[0]["receipt"]["signal_id"] == "msg_1_x"
@@ -112,22 +100,18 @@ def test_a_batch_answers_each_envelope_in_order(tmp_path: Path) -> None:
         assert answers[2]["problem"]["code"] == "E_VALIDATION_001"
         assert answers[3]["receipt"]["duplicate"]
 
-    with_team(tmp_path, test)
 
-
-def test_a_broadcast_that_leaves_someone_out_says_so(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_broadcast_that_leaves_someone_out_says_so(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("bob", "/v1/inbox/drain")
         answer = await team.post("ada", "/v1/messages", envelope(1, receiver="*", qos={"deliveryClass": "sync"}))
         assert answer.status_code == 207
         assert [receipt["recipient"] for receipt in answer.json()["receipts"]] == ["bob"]
         assert answer.json()["failed"]["boss"]["error_code"] == "recipient_not_available"
 
-    with_team(tmp_path, test)
 
-
-def test_a_signature_is_checked_when_it_is_there_and_can_be_required(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_signature_is_checked_when_it_is_there_and_can_be_required(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, policy="security: {require_signatures: true}") as team:
         body = msgspec.json.encode(envelope(1))
         unsigned = await team.post("ada", "/v1/messages", body)
         assert (unsigned.status_code, unsigned.json()["error_code"]) == (401, "bad_signature")
@@ -138,12 +122,10 @@ def test_a_signature_is_checked_when_it_is_there_and_can_be_required(tmp_path: P
         )
         assert signed.status_code == 200
 
-    with_team(tmp_path, test, policy="security: {require_signatures: true}")
-
 
 @pytest.mark.parametrize("required", [True, False])
-def test_the_signature_of_a_batch_is_that_of_its_body(tmp_path: Path, required: bool) -> None:
-    async def test(team: Team) -> None:
+async def test_the_signature_of_a_batch_is_that_of_its_body(tmp_path: Path, required: bool) -> None:
+    async with registered_team(tmp_path, policy=f"security: {{require_signatures: {str(required).lower()}}}") as team:
         body = msgspec.json.encode([envelope(1), envelope(2)])
         wrong = await team.post("ada", "/v1/messages/batch", body, headers={"Tocsin-Signature": "v1=00"})
         assert (wrong.status_code, wrong.json()["error_code"]) == (401, "bad_signature")
@@ -153,5 +135,3 @@ def test_the_signature_of_a_batch_is_that_of_its_body(tmp_path: Path, required: 
         signed = await team.post("ada", "/v1/messages/batch", body, headers=headers)
         assert signed.status_code == 200
         assert [item["receipt"]["message_id"] for item in signed.json()] == ["msg_1_x", "msg_2_x"]
-
-    with_team(tmp_path, test, policy=f"security: {{require_signatures: {str(required).lower()}}}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import Team, envelope, with_team
+from tests.gateways.hubs import Team, envelope, registered_team
 
 
 async def found(team: Team, path: str, agent: str = "boss") -> Any:
@@ -15,18 +15,16 @@ async def found(team: Team, path: str, agent: str = "boss") -> Any:
 
 
 @pytest.mark.parametrize("path", ["overview", "pending", "roster", "conversations"])
-def test_only_who_may_see_everything_sees_it(tmp_path: Path, path: str) -> None:
-    async def test(team: Team) -> None:
+async def test_only_who_may_see_everything_sees_it(tmp_path: Path, path: str) -> None:
+    async with registered_team(tmp_path) as team:
         refused = await team.get("ada", f"/v1/{path}")
         assert (refused.status_code, refused.json()["code"]) == (403, "E_AUTH_003")
         for agent in ("boss", "root"):
             await found(team, f"/v1/{path}", agent)
 
-    with_team(tmp_path, test)
 
-
-def test_what_happened_is_counted(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_what_happened_is_counted(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for number in range(3):
             await team.post("ada", "/v1/messages", envelope(number))
         await team.post("ada", "/v1/messages", envelope(3, receiver="nobody", messageType="Question"))
@@ -49,11 +47,9 @@ def test_what_happened_is_counted(tmp_path: Path) -> None:
             ],
         }
 
-    with_team(tmp_path, test)
 
-
-def test_what_expires_first_is_listed_first_with_its_path(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_what_expires_first_is_listed_first_with_its_path(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for number, ttl_s in enumerate((300, 100, 200)):
             await team.post("ada", "/v1/messages", envelope(number, metadata={"ttl": ttl_s}))
         await found(team, "/v1/search?q=nothing")  # brings the tables up to date
@@ -61,11 +57,9 @@ def test_what_expires_first_is_listed_first_with_its_path(tmp_path: Path) -> Non
         assert [item["message_id"] for item in items] == ["msg_1_x", "msg_2_x", "msg_0_x"]
         assert {item["publish_path"] for item in items} == {"queued_offline"}
 
-    with_team(tmp_path, test)
 
-
-def test_the_roster_says_what_an_agent_does_and_may_spend(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_roster_says_what_an_agent_does_and_may_spend(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         sent = envelope(1, priority="Blocking", messageType="ReviewRequested")
         await team.post("ada", "/v1/messages", sent)
         await team.post("bob", "/v1/inbox/drain", {})
@@ -88,11 +82,9 @@ def test_the_roster_says_what_an_agent_does_and_may_spend(tmp_path: Path) -> Non
         second = await found(team, "/v1/roster?limit=1&q=b&after=bob")
         assert ([agent["agent"] for agent in second["items"]], second["next"]) == (["boss"], None)
 
-    with_team(tmp_path, test)
 
-
-def test_who_talks_to_whom(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_who_talks_to_whom(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for number in range(3):
             await team.post("ada", "/v1/messages", envelope(number))
         await team.post("bob", "/v1/messages", envelope(9, sender="bob", receiver="ada"))
@@ -103,11 +95,9 @@ def test_who_talks_to_whom(tmp_path: Path) -> None:
             ("bob", "ada", 1),
         ]
 
-    with_team(tmp_path, test)
 
-
-def test_messages_are_found_and_an_agent_finds_its_own(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_messages_are_found_and_an_agent_finds_its_own(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1))
         await team.post("ada", "/v1/messages", envelope(2, priority="Blocking", messageType="ReviewRequested"))
         await team.post("bob", "/v1/messages", envelope(3, sender="bob", receiver="boss"))
@@ -125,5 +115,3 @@ def test_messages_are_found_and_an_agent_finds_its_own(tmp_path: Path) -> None:
         assert await ids("until=2100-01-01T00:00:00") == ["msg_3_x", "msg_2_x", "msg_1_x"]
         for wrong in ("level=High", "since=yesterday", "publish_path=air"):
             assert (await team.get("boss", f"/v1/messages?{wrong}")).status_code == 422
-
-    with_team(tmp_path, test)

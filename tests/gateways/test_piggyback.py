@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.gateways.hubs import QUICK, Team, envelope, team_at, with_team
+from tests.gateways.hubs import QUICK, Team, envelope, registered_team, team_at
 
 DRAIN = "/v1/inbox/drain"
 #: A poll's answer counts as lost after this long.
@@ -19,8 +19,8 @@ def ids(answer: Any) -> list[str]:
     return [item["signal_id"] for item in answer.json()["deliveries"]]
 
 
-def test_no_call_confirms_what_it_does_not_quote(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_no_call_confirms_what_it_does_not_quote(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for number in (1, 2):
             await team.post("ada", "/v1/messages", envelope(number))
         both = await asyncio.gather(*(team.post("bob", DRAIN, {"limit": 1}) for _ in range(2)))
@@ -30,11 +30,9 @@ def test_no_call_confirms_what_it_does_not_quote(tmp_path: Path) -> None:
         assert await states(team, 1, 2) == ["offered", "offered"]
         assert (await team.get("ada", "/v1/agents/bob")).json()["sessions"] == {"piggyback": 1}
 
-    with_team(tmp_path, test)
 
-
-def test_any_call_that_quotes_the_cursor_confirms_that_batch(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_any_call_that_quotes_the_cursor_confirms_that_batch(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         cursors = []
         for number in range(6):
             await team.post("ada", "/v1/messages", envelope(number))
@@ -49,19 +47,15 @@ def test_any_call_that_quotes_the_cursor_confirms_that_batch(tmp_path: Path) -> 
         assert (await team.post("bob", DRAIN, headers={"Tocsin-Receipt": both})).json()["cursor"] == ""
         assert await states(team, *range(6)) == ["delivered"] * 6
 
-    with_team(tmp_path, test)
 
-
-def test_a_foreign_or_broken_cursor_is_harmless(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_foreign_or_broken_cursor_is_harmless(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1))
         cursor = (await team.post("bob", DRAIN)).json()["cursor"]
         assert (await team.get("ada", "/v1/me", headers={"Tocsin-Receipt": cursor})).status_code == 200
         for broken in ("x", "," * 100, cursor[:-1], "A" * 6000):
             assert (await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": broken})).status_code == 200
         assert await states(team, 1) == ["offered"]
-
-    with_team(tmp_path, test)
 
 
 async def test_an_answer_whose_cursor_is_not_quoted_is_repeated_and_marked(tmp_path: Path) -> None:
@@ -95,8 +89,8 @@ async def test_a_receipt_counts_after_the_hub_was_restarted(tmp_path: Path) -> N
         assert await states(again, 1, 2) == ["delivered", "offered"]
 
 
-def test_only_the_urgent_can_be_asked_for(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_only_the_urgent_can_be_asked_for(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for number, priority in enumerate(("Info", "Blocking", "Critical")):
             await team.post("ada", "/v1/messages", envelope(number, priority=priority))
         asked = {"limit": 5, "at_least": "Blocking"}
@@ -104,5 +98,3 @@ def test_only_the_urgent_can_be_asked_for(tmp_path: Path) -> None:
         assert ids(await team.post("bob", DRAIN, asked | {"bytes_max": 1000})) == ["msg_2_x", "msg_1_x"]
         wrong = (await team.post("bob", DRAIN, {"at_least": "Loud"})).json()
         assert (wrong["code"], wrong["field"]) == ("E_VALIDATION_003", "$.at_least")
-
-    with_team(tmp_path, test)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import QUICK, Team, envelope, with_team
+from tests.gateways.hubs import QUICK, Team, envelope, registered_team
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.tables import Tables
 
 
-def test_a_token_is_issued_used_rotated_and_revoked(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_token_is_issued_used_rotated_and_revoked(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         issued = await team.post("root", "/v1/admin/tokens", {"agent": "eve", "role": "clone", "type": "Manager"})
         team.tokens["eve"] = issued.json()["token"]
         me = (await team.get("eve", "/v1/me")).json()
@@ -31,11 +31,9 @@ def test_a_token_is_issued_used_rotated_and_revoked(tmp_path: Path) -> None:
         assert (await team.get("eve", "/v1/me")).json()["error_code"] == "token_revoked"
         assert (await team.post("root", "/v1/admin/tokens/nobody/revoke")).status_code == 404
 
-    with_team(tmp_path, test)
 
-
-def test_a_refused_token_leaves_nothing_behind(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_refused_token_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         for _ in range(3):
             refused = await team.post("root", "/v1/admin/tokens", {"agent": "eve", "type": "no such type"})
             assert (refused.status_code, refused.json()["code"]) == (422, "E_VALIDATION_004")
@@ -46,11 +44,10 @@ def test_a_refused_token_leaves_nothing_behind(tmp_path: Path) -> None:
         known = {agent["agent"]: agent["role"] for agent in (await team.get("root", "/v1/agents")).json()["items"]}
         assert known == {"ada": "primary", "bob": "primary", "boss": "director"}
 
-    with_team(tmp_path, test)
 
+async def test_a_rotated_token_inherits_its_lifetime_unless_told_otherwise(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
 
-def test_a_rotated_token_inherits_its_lifetime_unless_told_otherwise(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
         async def lifetime_s(path: str, body: dict[str, Any]) -> float | None:
             grant = (await team.post("root", f"/v1/admin/tokens{path}", body)).json()["grant"]
             if grant["expires_at"] is None:
@@ -64,11 +61,11 @@ def test_a_rotated_token_inherits_its_lifetime_unless_told_otherwise(tmp_path: P
         assert await lifetime_s("/eve/rotate", {"overlap_s": 5}) == 60
         assert await lifetime_s("/eve/rotate", {"lifetime_s": None}) is None
 
-    with_team(tmp_path, test)
 
-
-def test_a_store_that_does_not_answer_holds_up_tokens_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(team: Team) -> None:
+async def test_a_store_that_does_not_answer_holds_up_tokens_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with registered_team(tmp_path) as team:
         gate, store = threading.Event(), team.hub.authority._store
         write = store.write
         monkeypatch.setattr(store, "write", lambda grants: (gate.wait(5), write(grants)))
@@ -86,11 +83,10 @@ def test_a_store_that_does_not_answer_holds_up_tokens_only(tmp_path: Path, monke
         assert len((await revoking).json()) == 2, "changes happen in the order in which they were asked for"
         assert (await team.get("ada", "/v1/me")).json()["code"] == "E_AUTH_005"
 
-    with_team(tmp_path, test)
 
+async def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with registered_team(tmp_path) as team:
 
-def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(team: Team) -> None:
         def away(*_: object) -> None:
             raise JournalUnavailable("connection_lost", "the server is away")
 
@@ -105,13 +101,11 @@ def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypatch: py
         monkeypatch.undo()
         assert (await team.post("root", "/v1/admin/tokens/ada/revoke")).status_code == 200
 
-    with_team(tmp_path, test)
 
-
-def test_history_that_cannot_be_read_is_read_again_on_new_tables(
+async def test_history_that_cannot_be_read_is_read_again_on_new_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(team: Team) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1))
         for _ in range(2):
             team.hub.reader._tables.close()
@@ -128,11 +122,9 @@ def test_history_that_cannot_be_read_is_read_again_on_new_tables(
         monkeypatch.undo()
         assert (await team.get("ada", "/v1/messages/msg_1_x")).status_code == 200
 
-    with_team(tmp_path, test)
 
-
-def test_history_shows_an_agent_its_own_and_a_director_everything(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_history_shows_an_agent_its_own_and_a_director_everything(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.register("eve")
         opening = {"correlationId": "thread_1", "messageType": "CUSTOM_NOTE"}
         await team.post("ada", "/v1/messages", envelope(1, payload={"text": "the swordfish"}, **opening))
@@ -145,11 +137,9 @@ def test_history_shows_an_agent_its_own_and_a_director_everything(tmp_path: Path
         assert (await team.get("eve", "/v1/messages/msg_1_x")).status_code == 404
         assert [item["signal_id"] for item in (await team.get("bob", "/v1/inbox")).json()["items"]] == ["msg_1_x"]
 
-    with_team(tmp_path, test)
 
-
-def test_a_dead_letter_is_listed_with_its_life_and_redriven(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_dead_letter_is_listed_with_its_life_and_redriven(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1))
         await team.post("bob", "/v1/inbox/drain")
         await team.post("bob", "/v1/messages/msg_1_x/nack", {"reason": "no", "can_retry": False})
@@ -161,11 +151,9 @@ def test_a_dead_letter_is_listed_with_its_life_and_redriven(tmp_path: Path) -> N
         assert redriven["refused"]["msg_2_x"]["error_code"] == "message_not_found"
         assert (await team.get("boss", "/v1/dead-letters")).json()["items"] == []
 
-    with_team(tmp_path, test)
 
-
-def test_a_policy_is_checked_shown_and_changed_by_a_director(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_policy_is_checked_shown_and_changed_by_a_director(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         wrong = (await team.post("ada", "/v1/policy/check", {"policy": {"aging": {"treshold_s": 5}}})).json()
         assert not wrong["valid"]
         assert "threshold_s" in wrong["problem"]["detail"]
@@ -178,17 +166,13 @@ def test_a_policy_is_checked_shown_and_changed_by_a_director(tmp_path: Path) -> 
         shown = (await team.get("ada", "/v1/policy")).json()
         assert (shown["version"], shown["policy"]["aging"]["threshold_s"]) == (2, 5)
 
-    with_team(tmp_path, test)
 
-
-def test_an_agent_leaves_and_a_director_may_remove_another(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_an_agent_leaves_and_a_director_may_remove_another(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         assert (await team.call("DELETE", "ada", "/v1/agents/bob")).status_code == 403
         assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
         assert (await team.get("ada", "/v1/agents/bob")).json()["error_code"] == "unknown_recipient"
         assert [agent["agent"] for agent in (await team.get("ada", "/v1/agents")).json()["items"]] == ["ada", "boss"]
-
-    with_team(tmp_path, test)
 
 
 #: SPEC-071 §12 C2, and LIMINAL's PriorityMetrics.
@@ -207,11 +191,10 @@ async def figures(team: Team) -> dict[str, float]:
     return {name: float(value) for name, value in pairs if "_created" not in name}
 
 
-def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_path: Path) -> None:
+async def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_path: Path) -> None:
     policy = QUICK + "\nsweeper: {interval_s: 0.02}\nquotas: {critical: {cap: 1, refill_per_s: 0.001}}"
     seen: set[str] = set()
-
-    async def test(team: Team) -> None:
+    async with registered_team(tmp_path, policy=policy) as team:
         before: dict[str, float] = {}
 
         async def moved(*names: str, by: float = 1) -> None:
@@ -269,26 +252,22 @@ def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_
         assert before['http_requests_total{operation="send_message",status="200"}'] > 0
         status = (await team.get("ada", "/v1/status")).json()
         assert (status["agents"], status["events"]["MessageRecalled"]) == (4, 1)
-
-    with_team(tmp_path, test, policy=policy)
     assert seen == NAMES
 
 
-def test_labels_that_senders_choose_are_bounded(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_labels_that_senders_choose_are_bounded(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, label_values_max=2) as team:
         for number in range(4):
             await team.post("ada", "/v1/messages", envelope(number, receiver="nobody", messageType=f"CUSTOM_{number}"))
         text = (await team.get("ada", "/metrics")).text
         assert 'unknown_recipient_rejection_total{sender="ada",signal_type="other"} 2.0' in text
 
-    with_team(tmp_path, test, label_values_max=2)
 
-
-def test_a_question_about_the_past_does_not_wait_for_the_tables_usual_interval(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_question_about_the_past_does_not_wait_for_the_tables_usual_interval(tmp_path: Path) -> None:
+    async with registered_team(
+        tmp_path, policy="storage: {projection_interval_s: 3600, projection_events_max: 1000000}"
+    ) as team:
         for number in range(3):
             await team.post("ada", "/v1/messages", envelope(number))
             found = await team.get("ada", f"/v1/messages/msg_{number}_x")
             assert found.status_code == 200, found.text
-
-    with_team(tmp_path, test, policy="storage: {projection_interval_s: 3600, projection_events_max: 1000000}")

@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from tests.gateways.hubs import QUICK, Team, envelope, with_team
+from tests.gateways.hubs import QUICK, envelope, registered_team
 
 
-def test_work_is_put_aside_for_what_is_urgent_and_comes_back(tmp_path: Path) -> None:
-    async def story(team: Team) -> None:
+async def test_work_is_put_aside_for_what_is_urgent_and_comes_back(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("boss", "/v1/messages", envelope(1, "boss", priority="Coordinate"))
         await team.post("bob", "/v1/inbox/drain", {})
         begun = await team.post("bob", "/v1/attention/begin", {"message_id": "msg_1_x"})
@@ -28,11 +28,9 @@ def test_work_is_put_aside_for_what_is_urgent_and_comes_back(tmp_path: Path) -> 
         refused = await team.post("bob", "/v1/attention/finish")
         assert (refused.status_code, refused.json()["code"]) == (409, "E_STATE_002")
 
-    with_team(tmp_path, story)
 
-
-def test_a_request_is_answered(tmp_path: Path) -> None:
-    async def story(team: Team) -> None:
+async def test_a_request_is_answered(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
         asked = await team.post("ada", "/v1/requests?timeout_s=60&boost_on_timeout=true", question)
         assert asked.status_code == 200
@@ -45,13 +43,10 @@ def test_a_request_is_answered(tmp_path: Path) -> None:
         gone = await team.post("ada", "/v1/requests/msg_1_x/cancel")
         assert gone.status_code == 404
 
-    with_team(tmp_path, story)
 
-
-def test_a_request_nobody_answers_reaches_a_human_who_resolves_it(tmp_path: Path) -> None:
+async def test_a_request_nobody_answers_reaches_a_human_who_resolves_it(tmp_path: Path) -> None:
     policy = QUICK + "\nescalation: {director_s: 0.05}"
-
-    async def story(team: Team) -> None:
+    async with registered_team(tmp_path, policy=policy) as team:
         await team.register("mensch", "human")
         question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
         await team.post("ada", "/v1/requests?timeout_s=0.05", question)
@@ -69,14 +64,11 @@ def test_a_request_nobody_answers_reaches_a_human_who_resolves_it(tmp_path: Path
         assert (row["resolved_by"], row["resolution"]) == ("mensch", "asked bob in person")
         assert [step["state"] for step in row["steps"]][-2:] == ["human_intervention", "normal"]
 
-    with_team(tmp_path, story, policy=policy)
 
-
-def test_an_escalation_names_the_resource_or_the_message_that_it_is_about(tmp_path: Path) -> None:
+async def test_an_escalation_names_the_resource_or_the_message_that_it_is_about(tmp_path: Path) -> None:
     rule = "{trigger: dependency_blocked, level: Coordinate, after_s: 0.05, actions: [notify_director]}"
     policy = QUICK + f"\nescalation: {{rules: {{coordinate_blocks: {rule}}}}}"
-
-    async def story(team: Team) -> None:
+    async with registered_team(tmp_path, policy=policy) as team:
         await team.post("ada", "/v1/leases", {"exclusive": ["src/parser.py"]})
         await team.post("bob", "/v1/leases", {"exclusive": ["src/*.py"], "priority": "Coordinate"})
         while not (rows := (await team.get("boss", "/v1/escalations")).json()["items"]):
@@ -89,11 +81,9 @@ def test_an_escalation_names_the_resource_or_the_message_that_it_is_about(tmp_pa
             await asyncio.sleep(0.01)
         assert rows[1]["about"] == "CUSTOM_QUESTION from boss to bob: ready?"
 
-    with_team(tmp_path, story, policy=policy)
 
-
-def test_a_topic_reaches_its_subscribers(tmp_path: Path) -> None:
-    async def story(team: Team) -> None:
+async def test_a_topic_reaches_its_subscribers(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         assert (await team.post("bob", "/v1/topics/subscribe", {"topic": "build/main"})).json() == {
             "topics": ["build/main"]
         }
@@ -105,11 +95,9 @@ def test_a_topic_reaches_its_subscribers(tmp_path: Path) -> None:
         again = await team.post("ada", "/v1/topics/publish?topic=build/main", envelope(2, receiver="*"))
         assert again.json()["receipts"] == []
 
-    with_team(tmp_path, story)
 
-
-def test_a_discussion_ends_in_consensus(tmp_path: Path) -> None:
-    async def story(team: Team) -> None:
+async def test_a_discussion_ends_in_consensus(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         body = {"question": "tabs or spaces?", "participants": ["ada", "bob"], "options": ["tabs", "spaces"]}
         opened = (await team.post("boss", "/v1/discussions", body)).json()
         place = f"/v1/discussions/{opened['discussion']}"
@@ -121,11 +109,9 @@ def test_a_discussion_ends_in_consensus(tmp_path: Path) -> None:
         assert (ended["state"], ended["option"]) == ("consensus", "spaces")
         assert (await team.post("bob", place + "/cancel")).status_code == 404
 
-    with_team(tmp_path, story)
 
-
-def test_a_plan_is_held_until_a_director_changes_it(tmp_path: Path) -> None:
-    async def story(team: Team) -> None:
+async def test_a_plan_is_held_until_a_director_changes_it(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         plan = envelope(1, messageType="CUSTOM_PLAN")
         sent = (await team.post("ada", "/v1/messages", plan)).json()["receipt"]
         assert (sent["held"], sent["queued"]) == (True, False)
@@ -141,11 +127,9 @@ def test_a_plan_is_held_until_a_director_changes_it(tmp_path: Path) -> None:
         asked = await team.post("ada", "/v1/approvals", {"handoff": "pre_merge_review", "subject": "branch x"})
         assert (await team.post("ada", f"/v1/approvals/{asked.json()['approval']}/withdraw")).status_code == 200
 
-    with_team(tmp_path, story)
 
-
-def test_what_nobody_in_the_project_could_decide_is_shown_as_escalated_and_may_be_decided(tmp_path: Path) -> None:
-    async def story(team: Team) -> None:
+async def test_what_nobody_in_the_project_could_decide_is_shown_as_escalated_and_may_be_decided(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         assert (await team.call("DELETE", "boss", "/v1/agents/boss")).status_code == 200
         asked = await team.post("ada", "/v1/approvals", {"handoff": "plan_approval", "subject": "a plan"})
         (row,) = (await team.get("ada", "/v1/approvals")).json()["items"]
@@ -155,26 +139,20 @@ def test_what_nobody_in_the_project_could_decide_is_shown_as_escalated_and_may_b
         path = f"/v1/approvals/{asked.json()['approval']}/decide"
         assert (await team.post("boss", path, {"verdict": "approve"})).json()["outcome"] == "approved"
 
-    with_team(tmp_path, story)
 
-
-def test_a_changed_payload_survives_a_restart(tmp_path: Path) -> None:
-    async def before(team: Team) -> None:
+async def test_a_changed_payload_survives_a_restart(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1, messageType="CUSTOM_PLAN"))
         (row,) = (await team.get("boss", "/v1/approvals")).json()["items"]
         decided = {"verdict": "approve", "payload": {"text": "less"}}
         await team.post("boss", f"/v1/approvals/{row['approval']}/decide", decided)
-
-    async def after(team: Team) -> None:
+    async with registered_team(tmp_path) as team:
         (item,) = (await team.post("bob", "/v1/inbox/drain", {})).json()["deliveries"]
         assert item["envelope"]["payload"] == {"text": "less"}
 
-    with_team(tmp_path, before)
-    with_team(tmp_path, after)
 
-
-def test_a_director_brings_an_escalation_before_a_human_at_once(tmp_path: Path) -> None:
-    async def story(team: Team) -> None:
+async def test_a_director_brings_an_escalation_before_a_human_at_once(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.register("mensch", "human")
         question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
         await team.post("ada", "/v1/requests?timeout_s=0.01", question)
@@ -188,15 +166,11 @@ def test_a_director_brings_an_escalation_before_a_human_at_once(tmp_path: Path) 
         assert delivery["envelope"]["payload"]["context"]["escalation"] == rows[0]["escalation"]
         assert (await team.post("boss", "/v1/escalations/esc_none/human", {})).status_code == 404
 
-    with_team(tmp_path, story)
 
-
-def test_a_requester_may_want_no_escalation(tmp_path: Path) -> None:
-    async def story(team: Team) -> None:
+async def test_a_requester_may_want_no_escalation(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
         await team.post("ada", "/v1/requests?timeout_s=0.01&escalate=false", question)
         while (await team.get("ada", "/v1/requests")).json()["items"]:
             await asyncio.sleep(0.01)
         assert (await team.get("boss", "/v1/escalations?closed=true")).json()["items"] == []
-
-    with_team(tmp_path, story)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import Team, team_at, with_team
+from tests.gateways.hubs import Team, registered_team, team_at
 
 TOKENS = "/v1/admin/tokens"
 
@@ -20,8 +20,8 @@ async def _code(team: Team, by: str, path: str, body: Any = None) -> str:
     ("role", "allowed"),
     [("human", ["director", "primary", "clone"]), ("director", ["primary", "clone"]), ("primary", []), ("clone", [])],
 )
-def test_a_role_administers_those_below_it(tmp_path: Path, role: str, allowed: list[str]) -> None:
-    async def test(team: Team) -> None:
+async def test_a_role_administers_those_below_it(tmp_path: Path, role: str, allowed: list[str]) -> None:
+    async with registered_team(tmp_path) as team:
         await team.register("me", role)
         for other in ("director", "primary", "clone", "human"):
             expected = "" if other in allowed else "E_AUTH_003"
@@ -33,11 +33,9 @@ def test_a_role_administers_those_below_it(tmp_path: Path, role: str, allowed: l
             still = (await team.get(f"old-{other}", "/v1/me")).status_code
             assert still == (401 if other in allowed else 200)
 
-    with_team(tmp_path, test)
 
-
-def test_a_director_cannot_reach_an_admin_token(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_director_cannot_reach_an_admin_token(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         team.join("op", "primary", admin=True)
         assert await _code(team, "boss", "", {"agent": "eve", "role": "clone", "admin": True}) == "E_AUTH_003"
         assert await _code(team, "boss", "", {"agent": "op", "role": "primary"}) == "E_AUTH_003"
@@ -45,11 +43,9 @@ def test_a_director_cannot_reach_an_admin_token(tmp_path: Path) -> None:
         assert await _code(team, "boss", "/op/revoke") == "E_AUTH_003"
         assert (await team.get("op", "/v1/me")).json()["admin"]
 
-    with_team(tmp_path, test)
 
-
-def test_a_director_takes_over_no_name_that_was_above_it(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_director_takes_over_no_name_that_was_above_it(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.register("hanna", "human")
         assert await _code(team, "root", "/hanna/revoke") == ""
         for role in ("primary", "clone"):
@@ -59,21 +55,17 @@ def test_a_director_takes_over_no_name_that_was_above_it(tmp_path: Path) -> None
         assert await _code(team, "boss", "", {"agent": "boss", "role": "director"}) == "E_AUTH_003"
         assert await _code(team, "boss", "/boss/rotate") == "E_AUTH_003"
 
-    with_team(tmp_path, test)
 
-
-def test_the_role_that_an_agent_registered_with_counts(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_the_role_that_an_agent_registered_with_counts(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.register("eve", "director")
         authority = team.hub.authority
         authority._grants = {key: grant for key, grant in authority._grants.items() if grant.agent != "eve"}
         assert await _code(team, "boss", "", {"agent": "eve", "role": "primary"}) == "E_AUTH_003"
 
-    with_team(tmp_path, test)
 
-
-def test_a_list_shows_what_the_caller_administers(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_list_shows_what_the_caller_administers(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await team.register("chief", "director")
         await team.register("hanna", "human")
         team.join("op", "primary", admin=True)
@@ -88,11 +80,9 @@ def test_a_list_shows_what_the_caller_administers(tmp_path: Path) -> None:
         assert await listed("boss", "?agent=root") == set()
         assert (await team.get("ada", TOKENS)).status_code == 403
 
-    with_team(tmp_path, test)
 
-
-def test_what_a_director_issues_ends_with_its_own_token(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_what_a_director_issues_ends_with_its_own_token(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         issued = await team.post("root", TOKENS, {"agent": "temp", "role": "director", "lifetime_s": 3600})
         team.tokens["temp"], end = issued.json()["token"], issued.json()["grant"]["expires_at"]
         for body in ({}, {"lifetime_s": 7200}):
@@ -102,19 +92,15 @@ def test_what_a_director_issues_ends_with_its_own_token(tmp_path: Path) -> None:
         shorter = (await team.post("temp", f"{TOKENS}/bob/rotate", {"lifetime_s": 60})).json()["grant"]
         assert shorter["expires_at"] < end
 
-    with_team(tmp_path, test)
 
-
-def test_a_director_cannot_fill_the_store_of_tokens(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_director_cannot_fill_the_store_of_tokens(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         team.hub.authority._tokens_max = 7
         codes = [await _code(team, "boss", "", {"agent": f"eve-{number}", "type": None}) for number in range(4)]
         assert codes == ["", "", "E_ADMISSION_008", "E_ADMISSION_008"]
         assert await _code(team, "boss", "/eve-0/rotate") == "E_ADMISSION_008"
         assert await _code(team, "boss", "/eve-0/revoke") == "", "revoking makes no token"
         assert await _code(team, "root", "", {"agent": "eve"}) == ""
-
-    with_team(tmp_path, test)
 
 
 async def test_a_policy_that_lets_clones_direct_gives_them_no_tokens(tmp_path: Path) -> None:

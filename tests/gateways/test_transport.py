@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.websocket.sockets import SocketTeam, envelope, with_sockets
+from tests.gateways.connected import SocketTeam, socket_team
+from tests.gateways.hubs import envelope
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -78,39 +79,38 @@ async def alone(team: SocketTeam, *, besides: int = 0) -> None:
         await asyncio.sleep(0.005)
 
 
-def test_a_connection_that_says_nothing_is_closed(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        async with line(team) as silent, line(team, b"\r\n\r\n") as blank:
-            await silent.closed()
-            await blank.closed()
-
-    with_sockets(tmp_path, test, head_timeout_s=0.1)
-
-
-def test_half_a_head_is_given_up(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        async with line(team, HEALTH[:-2]) as first, line(team, HEALTH) as second:
-            assert await first.problem() == (408, "head_timeout")
-            assert (await second.answer())[0] == 200
-            second.say(HEALTH[:20])
-            assert await second.problem() == (408, "head_timeout")
-
-    with_sockets(tmp_path, test, head_timeout_s=0.1)
+async def test_a_connection_that_says_nothing_is_closed(tmp_path: Path) -> None:
+    async with (
+        socket_team(tmp_path, head_timeout_s=0.1) as team,
+        line(team) as silent,
+        line(team, b"\r\n\r\n") as blank,
+    ):
+        await silent.closed()
+        await blank.closed()
 
 
-def test_an_idle_connection_is_closed_whatever_blank_it_sends(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        async with line(team, HEALTH) as idle:
-            assert (await idle.answer())[0] == 200
-            idle.say(b"\r\n")
-            await idle.closed()
+async def test_half_a_head_is_given_up(tmp_path: Path) -> None:
+    async with (
+        socket_team(tmp_path, head_timeout_s=0.1) as team,
+        line(team, HEALTH[:-2]) as first,
+        line(team, HEALTH) as second,
+    ):
+        assert await first.problem() == (408, "head_timeout")
+        assert (await second.answer())[0] == 200
+        second.say(HEALTH[:20])
+        assert await second.problem() == (408, "head_timeout")
 
-    with_sockets(tmp_path, test, keep_alive_s=0.2)
+
+async def test_an_idle_connection_is_closed_whatever_blank_it_sends(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, keep_alive_s=0.2) as team, line(team, HEALTH) as idle:
+        assert (await idle.answer())[0] == 200
+        idle.say(b"\r\n")
+        await idle.closed()
 
 
 @pytest.mark.parametrize("connection", ["close", "keep-alive"])
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/batch", "/v1/inbox/drain"])
-def test_a_caller_that_sends_too_much_sees_the_answer(tmp_path: Path, path: str, connection: str) -> None:
+async def test_a_caller_that_sends_too_much_sees_the_answer(tmp_path: Path, path: str, connection: str) -> None:
     """A client that sends its whole body before it reads must not find the connection reset."""
 
     def post(port: int, token: str) -> tuple[int, str]:
@@ -123,14 +123,12 @@ def test_a_caller_that_sends_too_much_sees_the_answer(tmp_path: Path, path: str,
         finally:
             client.close()
 
-    async def test(team: SocketTeam) -> None:
+    async with socket_team(tmp_path) as team:
         assert await asyncio.to_thread(post, team.port, team.tokens["ada"]) == (413, "too_large")
 
-    with_sockets(tmp_path, test)
 
-
-def test_a_body_that_nobody_waits_for_has_its_time_too(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_body_that_nobody_waits_for_has_its_time_too(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, body_timeout_s=0.2) as team:
         head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
         async with line(team, head) as endless, line(team, head) as honest:
             for one in (endless, honest):
@@ -141,8 +139,6 @@ def test_a_body_that_nobody_waits_for_has_its_time_too(tmp_path: Path) -> None:
             await endless.closed()
             honest.say(LAST)
             assert (await honest.answer())[0] == 200
-
-    with_sockets(tmp_path, test, body_timeout_s=0.2)
 
 
 @pytest.mark.parametrize(
@@ -155,26 +151,24 @@ def test_a_body_that_nobody_waits_for_has_its_time_too(tmp_path: Path) -> None:
     ],
     ids=["header", "path", "many", "trailer"],
 )
-def test_a_head_has_its_size(tmp_path: Path, head: bytes) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_head_has_its_size(tmp_path: Path, head: bytes) -> None:
+    async with socket_team(tmp_path, head_bytes_max=2048) as team:
         async with line(team, head) as large:
             assert await large.problem() == (431, "head_too_large")
         async with line(team, HEALTH) as small:
             assert (await small.answer())[0] == 200
 
-    with_sockets(tmp_path, test, head_bytes_max=2048)
+
+async def test_a_head_without_an_end_is_not_kept(tmp_path: Path) -> None:
+    async with (
+        socket_team(tmp_path, head_bytes_max=40_000, head_timeout_s=3600) as team,
+        line(team, b"GET /health HTTP/1.1\r\nX: " + b"x" * 60_000) as endless,
+    ):
+        assert await endless.problem() == (431, "head_too_large")
 
 
-def test_a_head_without_an_end_is_not_kept(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        async with line(team, b"GET /health HTTP/1.1\r\nX: " + b"x" * 60_000) as endless:
-            assert await endless.problem() == (431, "head_too_large")
-
-    with_sockets(tmp_path, test, head_bytes_max=40_000, head_timeout_s=3600)
-
-
-def test_a_body_is_no_head(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_body_is_no_head(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, head_bytes_max=2048) as team:
         letter = json.dumps(envelope(1, payload={"text": "x" * 10_000})).encode()
         head = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: %d" % len(letter))
         async with line(team, head) as busy:
@@ -183,11 +177,9 @@ def test_a_body_is_no_head(tmp_path: Path) -> None:
                 await asyncio.sleep(0)
             assert (await busy.answer())[0] == 200
 
-    with_sockets(tmp_path, test, head_bytes_max=2048)
 
-
-def test_a_connection_too_many_takes_the_place_of_the_idlest(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_connection_too_many_takes_the_place_of_the_idlest(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, connections_max=2) as team:
         await alone(team)
         async with line(team) as silent, line(team, HEALTH) as idle:
             assert (await idle.answer())[0] == 200
@@ -197,11 +189,9 @@ def test_a_connection_too_many_takes_the_place_of_the_idlest(tmp_path: Path) -> 
                 idle.say(LAST)
                 assert (await idle.answer())[0] == 200
 
-    with_sockets(tmp_path, test, connections_max=2)
 
-
-def test_where_all_connections_are_busy_another_is_refused(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_where_all_connections_are_busy_another_is_refused(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, connections_max=1) as team:
         await alone(team)
         half = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: 2")
         async with line(team, half) as busy:
@@ -215,11 +205,9 @@ def test_where_all_connections_are_busy_another_is_refused(tmp_path: Path) -> No
         async with line(team, HEALTH) as after:
             assert (await after.answer())[0] == 200
 
-    with_sockets(tmp_path, test, connections_max=1)
 
-
-def test_sockets_are_not_counted_as_connections(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_sockets_are_not_counted_as_connections(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, connections_max=1) as team:
         await alone(team)
         sockets = [await team.attach(agent) for agent in ("ada", "bob", "ada")]
         async with line(team, HEALTH) as other:
@@ -227,11 +215,10 @@ def test_sockets_are_not_counted_as_connections(tmp_path: Path) -> None:
             for one in sockets:
                 await one.ok("ping")
 
-    with_sockets(tmp_path, test, connections_max=1)
 
-
-def test_a_reader_that_takes_nothing_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_reader_that_takes_nothing_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with socket_team(tmp_path, write_timeout_s=0.2) as team:
         await alone(team)
         async with line(team, asking(team, "ada", "/openapi.json") * 200, deaf=True):
             while not team.server.server_state.tasks:
@@ -240,15 +227,12 @@ def test_a_reader_that_takes_nothing_is_dropped(tmp_path: Path, caplog: pytest.L
             while team.server.server_state.tasks:
                 await asyncio.sleep(0.001)
         assert "connection dropped: the response was not read in time" in caplog.messages
-
-    caplog.set_level(logging.INFO)
-    with_sockets(tmp_path, test, write_timeout_s=0.2)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize("last", [b"Connection: close\r\n", b""], ids=["closing", "idle"])
-def test_a_connection_that_ends_does_not_wait_for_its_reader(tmp_path: Path, last: bytes) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_connection_that_ends_does_not_wait_for_its_reader(tmp_path: Path, last: bytes) -> None:
+    async with socket_team(tmp_path, write_timeout_s=0.2, keep_alive_s=0.1) as team:
         await alone(team)
         for listener in team.server.servers[0].sockets:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -260,8 +244,6 @@ def test_a_connection_that_ends_does_not_wait_for_its_reader(tmp_path: Path, las
             (held,) = team.server.server_state.connections
             assert 0 < held.transport.get_write_buffer_size() < 65_536, "less than makes the hub stop writing"
             await alone(team)
-
-    with_sockets(tmp_path, test, write_timeout_s=0.2, keep_alive_s=0.1)
 
 
 @pytest.mark.parametrize(
@@ -277,16 +259,13 @@ def test_a_connection_that_ends_does_not_wait_for_its_reader(tmp_path: Path, las
     ],
     ids=["tls", "words", "version", "header", "path", "lengths", "smuggled"],
 )
-def test_what_is_not_http_is_answered_from_the_catalogue(tmp_path: Path, data: bytes) -> None:
-    async def test(team: SocketTeam) -> None:
-        async with line(team, data) as wrong:
-            assert await wrong.problem() == (400, "malformed_request")
-
-    with_sockets(tmp_path, test)
+async def test_what_is_not_http_is_answered_from_the_catalogue(tmp_path: Path, data: bytes) -> None:
+    async with socket_team(tmp_path) as team, line(team, data) as wrong:
+        assert await wrong.problem() == (400, "malformed_request")
 
 
-def test_a_body_that_is_not_http_is_answered_instead_of_its_request(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_body_that_is_not_http_is_answered_instead_of_its_request(tmp_path: Path) -> None:
+    async with socket_team(tmp_path) as team:
         head = asking(team, "ada", "/v1/messages", "POST").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
         async with line(team, head) as wrong:
             while not team.server.server_state.tasks:
@@ -294,46 +273,36 @@ def test_a_body_that_is_not_http_is_answered_instead_of_its_request(tmp_path: Pa
             wrong.say(b"not a size\r\n")
             assert await wrong.problem() == (400, "malformed_request")
 
-    with_sockets(tmp_path, test)
+
+async def test_requests_before_the_one_that_is_wrong_are_answered(tmp_path: Path) -> None:
+    async with socket_team(tmp_path) as team, line(team, HEALTH * 3 + b"nonsense\r\n\r\n") as mixed:
+        answers = [await mixed.answer() for _ in range(3)]
+        assert [status for status, _, _ in answers] == [200] * 3
+        assert answers[-1][1]["connection"] == "close"
+        await mixed.closed()
 
 
-def test_requests_before_the_one_that_is_wrong_are_answered(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        async with line(team, HEALTH * 3 + b"nonsense\r\n\r\n") as mixed:
-            answers = [await mixed.answer() for _ in range(3)]
-            assert [status for status, _, _ in answers] == [200] * 3
-            assert answers[-1][1]["connection"] == "close"
-            await mixed.closed()
-
-    with_sockets(tmp_path, test)
+async def test_requests_that_wait_for_their_answers_have_a_number(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, pipelined_max=4) as team, line(team, HEALTH * 100) as hasty:
+        answers = [await hasty.answer() for _ in range(4)]
+        assert [status for status, _, _ in answers] == [200] * 4
+        assert answers[-1][1]["connection"] == "close"
+        await hasty.closed()
 
 
-def test_requests_that_wait_for_their_answers_have_a_number(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        async with line(team, HEALTH * 100) as hasty:
-            answers = [await hasty.answer() for _ in range(4)]
-            assert [status for status, _, _ in answers] == [200] * 4
-            assert answers[-1][1]["connection"] == "close"
-            await hasty.closed()
-
-    with_sockets(tmp_path, test, pipelined_max=4)
-
-
-def test_no_socket_is_opened_behind_other_requests(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_no_socket_is_opened_behind_other_requests(tmp_path: Path) -> None:
+    async with socket_team(tmp_path) as team:
         upgrade = b"GET /v1/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
         async with line(team, HEALTH + upgrade) as sly:
             status, headers, _ = await sly.answer()
             assert (status, headers["connection"]) == (200, "close")
             await sly.closed()
 
-    with_sockets(tmp_path, test)
 
-
-def test_a_caller_that_goes_in_the_middle_of_a_body_is_no_error(
+async def test_a_caller_that_goes_in_the_middle_of_a_body_is_no_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(team: SocketTeam) -> None:
+    async with socket_team(tmp_path) as team:
         await alone(team)
         half = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: 2")
         async with line(team, half + b"{"):
@@ -341,6 +310,4 @@ def test_a_caller_that_goes_in_the_middle_of_a_body_is_no_error(
                 await asyncio.sleep(0.001)
         while team.server.server_state.tasks:
             await asyncio.sleep(0.001)
-
-    with_sockets(tmp_path, test)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import Team, envelope, with_team
-from tests.gateways.websocket.sockets import SocketTeam, with_sockets
+from tests.gateways.connected import socket_team
+from tests.gateways.hubs import Team, envelope, registered_team
 
 
 async def _old(team: Team, agent: str, kind: str = "Manager") -> None:
@@ -18,8 +18,8 @@ def _letter(number: int, sender: str, receiver: str, **changes: Any) -> dict[str
     return envelope(number, sender, receiver, messageType="CUSTOM_NOTE", **changes)
 
 
-def test_a_first_version_caller_reads_its_own_names(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_first_version_caller_reads_its_own_names(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await _old(team, "olga")
         await _old(team, "otto")
         sent = await team.post("olga", "/v1/messages", _letter(1, "olga", "otto", version="1.0.0", priority="HIGH"))
@@ -49,11 +49,9 @@ def test_a_first_version_caller_reads_its_own_names(tmp_path: Path) -> None:
         listed = (await team.get("olga", "/v1/messages?sender=olga")).json()["items"]
         assert {row["state"] for row in listed} == {"PROCESSED", "FAILED"}
 
-    with_team(tmp_path, test)
 
-
-def test_a_delivered_message_that_awaits_an_ack_is_in_transit(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_delivered_message_that_awaits_an_ack_is_in_transit(tmp_path: Path) -> None:
+    async with registered_team(tmp_path) as team:
         await _old(team, "olga")
         await _old(team, "otto", "Implementation")
         report = {"errorType": "TaskFailure", "errorMessage": "it does not build", "severity": "high"}
@@ -69,11 +67,9 @@ def test_a_delivered_message_that_awaits_an_ack_is_in_transit(tmp_path: Path) ->
         await team.post("olga", "/v1/messages/msg_1_x/ack", {})
         assert (await team.get("otto", "/v1/messages/msg_1_x")).json()[0]["state"] == "DELIVERED"
 
-    with_team(tmp_path, test)
 
-
-def test_receipts_over_a_socket_are_in_the_callers_version(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_receipts_over_a_socket_are_in_the_callers_version(tmp_path: Path) -> None:
+    async with socket_team(tmp_path) as team:
         team.join("olga")
         olga = await team.open("olga")
         await olga.hello(type="Manager", versions=["1.0.0"])
@@ -81,11 +77,9 @@ def test_receipts_over_a_socket_are_in_the_callers_version(tmp_path: Path) -> No
         receipt = (await olga.ok("send_message", envelope=letter))["receipt"]
         assert (receipt["priority"], receipt["requested_priority"]) == ("NORMAL", "NORMAL")
 
-    with_sockets(tmp_path, test)
 
-
-def test_a_partial_broadcast_names_its_code(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_partial_broadcast_names_its_code(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, policy="limits: {mailbox_depth_max: 2}") as team:
         await team.register("full")
         for number in range(2):
             await team.post("boss", "/v1/messages", envelope(number, "boss", "full"))
@@ -94,8 +88,6 @@ def test_a_partial_broadcast_names_its_code(tmp_path: Path) -> None:
         assert set(sent.json()["failed"]) == {"full"}
         whole = await team.post("boss", "/v1/messages", envelope(10, "boss", "ada"))
         assert "code" not in whole.json()
-
-    with_team(tmp_path, test, policy="limits: {mailbox_depth_max: 2}")
 
 
 @pytest.mark.parametrize(
@@ -109,11 +101,9 @@ def test_a_partial_broadcast_names_its_code(tmp_path: Path) -> None:
         ({"correlationId": "x" * 129}, "E_PROTOCOL_003", "$.correlationId"),
     ],
 )
-def test_an_invalid_receiver_or_correlation_has_its_own_code(
+async def test_an_invalid_receiver_or_correlation_has_its_own_code(
     tmp_path: Path, changes: dict[str, Any], code: str, field: str
 ) -> None:
-    async def test(team: Team) -> None:
+    async with registered_team(tmp_path) as team:
         problem = (await team.post("ada", "/v1/messages", envelope(1) | changes)).json()
         assert (problem["code"], problem["field"]) == (code, field)
-
-    with_team(tmp_path, test)

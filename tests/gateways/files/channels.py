@@ -2,17 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.gateways.hubs import QUICK, Team, envelope, team_at
+from tests.patience import PATIENCE_S
 from tocsin.gateways.files.gateway import FileGateway
 
 #: Fast enough for a test to wait for.
 BRISK = {"poll_interval_s": 0.05, "refusal_pause_s": 0.0, "retry_s": 0.2}
-PATIENCE_S = 20.0
 
 
 class FileClient:
@@ -85,13 +85,10 @@ async def channels_at(
         yield team, root
 
 
-def with_channels(path: Path, test: Callable[[Team, Path], Awaitable[None]], *agents: str, **config: Any) -> None:
-    """Run a test with ada and a director over HTTP, and some file agents."""
-
-    async def run() -> None:
-        async with channels_at(path, *agents, **config) as (team, root):
-            await team.register("ada")
-            await team.register("boss", "director")
-            await test(team, root)
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+@asynccontextmanager
+async def channel_team(path: Path, *agents: str, **config: Any) -> AsyncIterator[tuple[Team, Path]]:
+    """Serve a project with ada and a director over HTTP, and some file agents."""
+    async with channels_at(path, *agents, **config) as (team, root):
+        await team.register("ada")
+        await team.register("boss", "director")
+        yield team, root

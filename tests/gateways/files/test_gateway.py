@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateways.files.channels import FileClient, line, lines_of, until, until_state, with_channels
+from tests.gateways.files.channels import FileClient, channel_team, line, lines_of, until, until_state
 from tests.gateways.hubs import QUICK, Team, envelope, team_at
 from tocsin.core.errors import PolicyRefused, TocsinError
 from tocsin.core.protocol.envelope import parse_envelope
@@ -20,8 +20,8 @@ from tocsin.journal.errors import CommitFailed
 from tocsin.policies import default_policy
 
 
-def test_a_file_agent_and_another_talk(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_a_file_agent_and_another_talk(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         bob.say(1, "ada", payload={"text": "ping"})
         [receipt] = await until(bob.receipts)
@@ -36,11 +36,9 @@ def test_a_file_agent_and_another_talk(tmp_path: Path) -> None:
         assert (item["messageId"], item["payload"]) == ("msg_2_x", {"text": "number 2"})
         assert (await until_state(team, "msg_2_x", "delivered"))[-2:] == ["MessageOffered", "MessageDelivered"]
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_what_others_say_to_each_other_can_be_followed(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_what_others_say_to_each_other_can_be_followed(tmp_path: Path) -> None:
+    async with channel_team(tmp_path) as (team, root):
         await team.register("eve")
         for number in range(5):
             priority = "Blocking" if number % 2 else "Info"
@@ -49,13 +47,10 @@ def test_what_others_say_to_each_other_can_be_followed(tmp_path: Path) -> None:
         await until(lambda: len(lines_of(path)) == 5)
         assert [item["messageId"] for item in lines_of(path)] == [f"msg_{number}_x" for number in range(5)]
 
-    with_channels(tmp_path, talk)
 
-
-def test_a_channel_to_a_file_agent_is_in_order_of_acceptance(tmp_path: Path) -> None:
+async def test_a_channel_to_a_file_agent_is_in_order_of_acceptance(tmp_path: Path) -> None:
     """A drain hands out the most urgent first; the channel does not (APM §6.4)."""
-
-    async def talk(team: Team, root: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         for number in range(6):
             priority = "Blocking" if number % 2 else "Info"
@@ -66,11 +61,9 @@ def test_a_channel_to_a_file_agent_is_in_order_of_acceptance(tmp_path: Path) -> 
         seqs = [item["metadata"]["journalSeq"] for item in bob.lines("ada")]
         assert seqs == sorted(set(seqs))
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_two_file_agents_talk_and_the_bus_carries_it(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_two_file_agents_talk_and_the_bus_carries_it(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob", "eve") as (_team, root):
         bob, eve = FileClient(root, "bob"), FileClient(root, "eve")
         eve.outbox()
         for number in range(3):
@@ -82,11 +75,9 @@ def test_two_file_agents_talk_and_the_bus_carries_it(tmp_path: Path) -> None:
         [item] = await until(bob.lines)
         assert item["payload"] == {"text": "answer"}
 
-    with_channels(tmp_path, talk, "bob", "eve")
 
-
-def test_nobody_speaks_for_another(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_nobody_speaks_for_another(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         bob.append(line(1, "ada", "boss"), "boss")
         bob.append(line(2, "bob", "boss"), "ada")
@@ -98,11 +89,9 @@ def test_nobody_speaks_for_another(tmp_path: Path) -> None:
         assert {nack["payload"]["rejectedMessageId"]: nack["payload"]["errorCode"] for nack in nacks} == codes
         assert (await team.post("boss", "/v1/inbox/drain")).json()["deliveries"] == []
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_an_unknown_recipient_is_reported_and_a_bad_message_rejected(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_an_unknown_recipient_is_reported_and_a_bad_message_rejected(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (_team, root):
         bob = FileClient(root, "bob")
         bob.append(line(1, "bob", "nobody"))
         bob.append(line(2, "bob", "ada", payload="no object", correlationId="req_7"), "ada")
@@ -125,26 +114,24 @@ def test_an_unknown_recipient_is_reported_and_a_bad_message_rejected(tmp_path: P
             parsed = parse_envelope(json.dumps(item).encode(), 10_000)
             check_payload(item["messageType"], parsed.payload, default_policy().contracts[item["messageType"]])
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_a_line_without_an_id_gets_one_that_stays(tmp_path: Path) -> None:
+async def test_a_line_without_an_id_gets_one_that_stays(tmp_path: Path) -> None:
     def nameless(text: str) -> bytes:
         whole = envelope(1, "bob", "ada", payload={"text": text})
         del whole["messageId"]
         return json.dumps(whole).encode() + b"\n"
 
-    async def talk(team: Team, root: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (_, root):
         bob = FileClient(root, "bob")
         for text in ("one", "two", "two"):
             bob.append(nameless(text), "ada")
         await until(lambda: len(bob.receipts()) == 3)
-        ids = [receipt["receipt"]["message_id"] for receipt in bob.receipts()]
-        assert len(set(ids)) == 3
-        assert all(name.startswith("msg_file_") for name in ids)
-        said.extend(ids)
-
-    async def forget_and_read_again(team: Team, root: Path) -> None:
+        said = [receipt["receipt"]["message_id"] for receipt in bob.receipts()]
+        assert len(set(said)) == 3
+        assert all(name.startswith("msg_file_") for name in said)
+    for note in (tmp_path / "data" / "channels" / "project=team").glob("agent-*.json"):
+        note.unlink()
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         await until(lambda: len(bob.receipts()) == 3)
         bob.append(nameless("three"), "ada")
@@ -153,15 +140,10 @@ def test_a_line_without_an_id_gets_one_that_stays(tmp_path: Path) -> None:
         assert [item["envelope"]["messageId"] for item in drained][:3] == said
         assert len(drained) == 4
 
-    said: list[str] = []
-    with_channels(tmp_path, talk, "bob")
-    for note in (tmp_path / "data" / "channels" / "project=team").glob("agent-*.json"):
-        note.unlink()
-    with_channels(tmp_path, forget_and_read_again, "bob")
 
+async def test_presence_is_a_directory(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
 
-def test_presence_is_a_directory(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
         async def presence() -> str:
             return str((await team.get("ada", "/v1/agents/bob")).json()["presence"])
 
@@ -182,11 +164,9 @@ def test_presence_is_a_directory(tmp_path: Path) -> None:
         [item] = await until(lambda: bob.lines("ada"))
         assert item["messageId"] == "msg_1_x"
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_what_was_recalled_is_never_written(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_what_was_recalled_is_never_written(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         for number in (1, 2):
             await team.post("ada", "/v1/messages", envelope(number, receiver="bob"))
@@ -196,11 +176,9 @@ def test_what_was_recalled_is_never_written(tmp_path: Path) -> None:
         assert [item["messageId"] for item in bob.lines("ada")] == ["msg_2_x"]
         assert (await team.post("ada", "/v1/messages/msg_2_x/recall")).json()["outcome"] == "already_delivered"
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_a_file_agent_recalls(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_a_file_agent_recalls(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         bob.say(1, "ada")
         await until(bob.receipts)
@@ -209,13 +187,11 @@ def test_a_file_agent_recalls(tmp_path: Path) -> None:
         assert bob.receipts()[1]["recall"]["outcome"] == "recalled"
         assert (await team.post("ada", "/v1/inbox/drain")).json()["deliveries"] == []
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_an_assignment_is_written_again_until_it_is_acknowledged(tmp_path: Path) -> None:
+async def test_an_assignment_is_written_again_until_it_is_acknowledged(tmp_path: Path) -> None:
     task = {"taskId": "t", "taskRef": "r", "taskDescription": "d", "memoryLogPath": "m", "executionType": "single-step"}
-
-    async def talk(team: Team, root: Path) -> None:
+    quick = QUICK + "\ncontracts: {TASK_ASSIGNMENT: {timeout_s: 0.3, backoff_s: [0.05]}}"
+    async with channel_team(tmp_path, "bob", policy=quick) as (team, root):
         bob = FileClient(root, "bob")
         bob.outbox("ada")
         sent = envelope(1, receiver="bob", messageType="TASK_ASSIGNMENT", payload=task, correlationId="req_1")
@@ -228,12 +204,9 @@ def test_an_assignment_is_written_again_until_it_is_acknowledged(tmp_path: Path)
         [taken] = (await team.post("ada", "/v1/inbox/drain")).json()["deliveries"]
         assert taken["envelope"]["messageType"] == "ACK"
 
-    quick = QUICK + "\ncontracts: {TASK_ASSIGNMENT: {timeout_s: 0.3, backoff_s: [0.05]}}"
-    with_channels(tmp_path, talk, "bob", policy=quick)
 
-
-def test_a_broadcast_comes_once_to_each(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_a_broadcast_comes_once_to_each(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob", "eve") as (team, root):
         bob, eve = FileClient(root, "bob"), FileClient(root, "eve")
         bob.outbox()
         eve.outbox()
@@ -246,11 +219,9 @@ def test_a_broadcast_comes_once_to_each(tmp_path: Path) -> None:
         assert item["sender"]["agentId"] == "eve"
         assert len((await until(eve.receipts))[0]["receipts"]) == 3
 
-    with_channels(tmp_path, talk, "bob", "eve")
 
-
-def test_an_old_agent_is_spoken_to_in_its_version(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_an_old_agent_is_spoken_to_in_its_version(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, declared={"bob": {"versions": ["1.0.0"]}}) as (team, root):
         bob = FileClient(root, "bob")
         bob.outbox()
         await team.post("ada", "/v1/messages", envelope(1, receiver="bob"))
@@ -260,11 +231,9 @@ def test_an_old_agent_is_spoken_to_in_its_version(tmp_path: Path) -> None:
         [report] = await until(bob.lines)
         assert (report["version"], report["priority"]) == ("1.0.0", "HIGH")
 
-    with_channels(tmp_path, talk, declared={"bob": {"versions": ["1.0.0"]}})
 
-
-def test_an_unsound_directory_is_told_of_and_nothing_in_it_read(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_an_unsound_directory_is_told_of_and_nothing_in_it_read(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (_team, root):
         bob = FileClient(root, "bob")
         bob.outbox()
         elsewhere = tmp_path / "elsewhere"
@@ -281,11 +250,9 @@ def test_an_unsound_directory_is_told_of_and_nothing_in_it_read(tmp_path: Path) 
         assert [receipt["messageId"] for receipt in bob.receipts()] == ["msg_2_x"]
         assert len(bob.lines()) == 2
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_directories_of_another_user_are_not_its_own(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_directories_of_another_user_are_not_its_own(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, declared={"bob": {"uid": 54321}, "eve": {}}) as (team, root):
         bob, eve = FileClient(root, "bob"), FileClient(root, "eve")
         bob.say(1, "ada")
         eve.say(2, "ada")
@@ -295,11 +262,9 @@ def test_directories_of_another_user_are_not_its_own(tmp_path: Path) -> None:
         assert bob.receipts() == []
         assert (await team.get("ada", "/v1/agents/bob")).json()["presence"] == "not_available_offline"
 
-    with_channels(tmp_path, talk, declared={"bob": {"uid": 54321}, "eve": {}})
 
-
-def test_only_so_many_directories_are_read(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_only_so_many_directories_are_read(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob", files_per_agent_max=2) as (_team, root):
         bob = FileClient(root, "bob")
         for receiver in ("ada", "boss", "zoe"):
             bob.say(1, receiver)
@@ -307,13 +272,10 @@ def test_only_so_many_directories_are_read(tmp_path: Path) -> None:
         [report] = await until(lambda: [item for item in bob.lines() if item["messageType"] == "ERROR_REPORT"])
         assert report["payload"]["errorCode"] == "E_ADMISSION_008"
 
-    with_channels(tmp_path, talk, "bob", files_per_agent_max=2)
 
-
-def test_a_channel_in_the_way_leads_to_a_dead_letter_and_not_to_a_loss(tmp_path: Path) -> None:
+async def test_a_channel_in_the_way_leads_to_a_dead_letter_and_not_to_a_loss(tmp_path: Path) -> None:
     """APM §3.5: an unavailable channel is retried as the contract says, then the message is dead."""
-
-    async def talk(team: Team, root: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         bob.outbox()
         (root / "ada_to_bob").mkdir()
@@ -322,11 +284,9 @@ def test_a_channel_in_the_way_leads_to_a_dead_letter_and_not_to_a_loss(tmp_path:
         kinds = await until_state(team, "msg_1_x", "dead")
         assert kinds[-2:] == ["MessageRejected", "MessageDied"]
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_a_flood_gets_the_exchanges_refusals(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_a_flood_gets_the_exchanges_refusals(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob", policy="bucket: {capacity: 1000, refill_per_s: 0.001}\n") as (team, root):
         bob = FileClient(root, "bob")
         bob.append(b"".join(line(number, "bob", "ada") for number in range(1300)), "ada")
         await until(lambda: len(bob.receipts()) == 1300)
@@ -337,17 +297,13 @@ def test_a_flood_gets_the_exchanges_refusals(tmp_path: Path) -> None:
         waiting = sum((await team.get("ada", "/v1/agents/ada")).json()["waiting"].values())
         assert waiting == 1300 - len(refused)
 
-    with_channels(tmp_path, talk, "bob", policy="bucket: {capacity: 1000, refill_per_s: 0.001}\n")
 
-
-def test_a_copy_of_the_hubs_own_line_is_not_sent_again(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_a_copy_of_the_hubs_own_line_is_not_sent_again(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (_team, root):
         bob = FileClient(root, "bob")
         bob.say(1, "ada", metadata={"journalSeq": 12})
         [receipt] = await until(bob.receipts)
         assert receipt["problem"]["field"] == "$.metadata.journalSeq"
-
-    with_channels(tmp_path, talk, "bob")
 
 
 @pytest.mark.parametrize(
@@ -359,30 +315,29 @@ def test_a_copy_of_the_hubs_own_line_is_not_sent_again(tmp_path: Path) -> None:
         ({"bob": {"versions": ["3.0.0"]}}, "$.channels.agents.bob.versions"),
     ],
 )
-def test_a_file_agent_that_cannot_be_is_refused(tmp_path: Path, declared: dict[str, object], field: str) -> None:
+async def test_a_file_agent_that_cannot_be_is_refused(tmp_path: Path, declared: dict[str, object], field: str) -> None:
     with pytest.raises(PolicyRefused) as refused:
-        with_channels(tmp_path, _nothing, declared=declared)
+        async with channel_team(tmp_path, declared=declared):
+            pass
     assert refused.value.problem.field == field
 
 
-def test_an_agents_name_that_cannot_be_is_refused(tmp_path: Path) -> None:
+async def test_an_agents_name_that_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TocsinError):
-        with_channels(tmp_path, _nothing, declared={"../up": {}})
+        async with channel_team(tmp_path, declared={"../up": {}}):
+            pass
 
 
-def test_a_root_that_anyone_can_write_to_is_refused(tmp_path: Path) -> None:
+async def test_a_root_that_anyone_can_write_to_is_refused(tmp_path: Path) -> None:
     (tmp_path / "channels").mkdir()
     (tmp_path / "channels").chmod(0o777)
     with pytest.raises(PolicyRefused, match="sticky"):
-        with_channels(tmp_path, _nothing, "bob")
+        async with channel_team(tmp_path, "bob"):
+            pass
 
 
-async def _nothing(team: Team, root: Path) -> None:
-    raise AssertionError("the channels were opened")
-
-
-def test_what_falls_out_of_the_memory_is_read_from_the_journal(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_what_falls_out_of_the_memory_is_read_from_the_journal(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, backlog_events_max=1) as (team, root):
         await team.register("eve")
         for number in range(40):
             await team.post("ada", "/v1/messages", envelope(number, receiver="eve"))
@@ -390,28 +345,23 @@ def test_what_falls_out_of_the_memory_is_read_from_the_journal(tmp_path: Path) -
         await until(lambda: len(lines_of(path)) == 40)
         assert [item["messageId"] for item in lines_of(path)] == [f"msg_{number}_x" for number in range(40)]
 
-    with_channels(tmp_path, talk, backlog_events_max=1)
 
-
-def test_channels_that_begin_later_have_what_the_journal_still_has(tmp_path: Path) -> None:
-    async def without() -> None:
-        async with team_at(tmp_path) as team:
-            await team.register("ada")
-            await team.register("eve")
-            await team.post("ada", "/v1/messages", envelope(1, receiver="eve"))
-
-    async def talk(team: Team, root: Path) -> None:
+async def test_channels_that_begin_later_have_what_the_journal_still_has(tmp_path: Path) -> None:
+    async with team_at(tmp_path) as team:
+        await team.register("ada")
+        await team.register("eve")
+        await team.post("ada", "/v1/messages", envelope(1, receiver="eve"))
+    async with channel_team(tmp_path) as (team, root):
         await team.register("eve")
         await team.post("ada", "/v1/messages", envelope(2, receiver="eve"))
         path = root / "ada_to_eve" / "messages.ndjson"
         await until(lambda: len(lines_of(path)) == 2)
 
-    asyncio.run(without())
-    with_channels(tmp_path, talk)
 
-
-def test_a_full_disk_holds_the_channels_up_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_a_full_disk_holds_the_channels_up_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         bob.outbox()
         await until(lambda: "bob" in _attached(team))
@@ -434,27 +384,23 @@ def test_a_full_disk_holds_the_channels_up_and_nothing_else(tmp_path: Path, monk
         await until(lambda: len(bob.lines("ada")) == 3)
         assert [item["messageId"] for item in bob.lines("ada")] == ["msg_0_x", "msg_1_x", "msg_2_x"]
 
-    with_channels(tmp_path, talk, "bob")
-
 
 def _attached(team: Team) -> set[str]:
     return {session.agent for session in team.hub.host.exchange.state.sessions.values()}
 
 
-def test_a_change_is_noticed_without_looking_again_and_again(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_a_change_is_noticed_without_looking_again_and_again(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob", poll_interval_s=1000) as (_team, root):
         bob = FileClient(root, "bob")
         for number in range(3):
             bob.say(number, "ada")
             await until(lambda: len(bob.receipts()) == number + 1)  # noqa: B023
 
-    with_channels(tmp_path, talk, "bob", poll_interval_s=1000)
 
-
-def test_it_is_there_as_long_as_it_is_attended(tmp_path: Path) -> None:
+async def test_it_is_there_as_long_as_it_is_attended(tmp_path: Path) -> None:
     """Its session is kept fresh, although it says nothing and nobody looks often."""
-
-    async def talk(team: Team, root: Path) -> None:
+    quick = QUICK + "\nsessions: {stale_after_s: 0.6, heartbeat_record_s: 0}"
+    async with channel_team(tmp_path, "bob", policy=quick, poll_interval_s=1000) as (team, root):
         FileClient(root, "bob").outbox()
         await until(lambda: "bob" in _attached(team))
         [session] = [one for one in team.hub.host.exchange.state.sessions.values() if one.agent == "bob"]
@@ -462,17 +408,13 @@ def test_it_is_there_as_long_as_it_is_attended(tmp_path: Path) -> None:
         await until(lambda: session.heartbeat_at > opened_at + 1_000_000)
         assert not session.stale
 
-    quick = QUICK + "\nsessions: {stale_after_s: 0.6, heartbeat_record_s: 0}"
-    with_channels(tmp_path, talk, "bob", policy=quick, poll_interval_s=1000)
-
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_what_the_hub_could_not_decide_is_read_again(
+async def test_what_the_hub_could_not_decide_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bool
 ) -> None:
     """A commit fails, or succeeds and nobody learns of it: the line is sent again, and there is one message."""
-
-    async def talk(team: Team, root: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         bob.outbox("ada")
         await until(lambda: "bob" in _attached(team))
@@ -498,14 +440,12 @@ def test_what_the_hub_could_not_decide_is_read_again(
         drained = (await team.post("ada", "/v1/inbox/drain")).json()["deliveries"]
         assert [item["envelope"]["messageId"] for item in drained] == ["msg_0_x", "msg_1_x", "msg_2_x"]
 
-    with_channels(tmp_path, talk, "bob")
-
 
 @pytest.mark.parametrize("receiver", ["bob", "boss"])
-def test_a_message_whose_commit_nobody_was_told_of_is_written(
+async def test_a_message_whose_commit_nobody_was_told_of_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: str
 ) -> None:
-    async def talk(team: Team, root: Path) -> None:
+    async with channel_team(tmp_path, "bob") as (team, root):
         bob = FileClient(root, "bob")
         bob.outbox()
         await until(lambda: "bob" in _attached(team))
@@ -527,20 +467,16 @@ def test_a_message_whose_commit_nobody_was_told_of_is_written(
         await until(lambda: len(lines_of(path)) == 2)
         assert [item["messageId"] for item in lines_of(path)] == ["msg_1_x", "msg_2_x"]
 
-    with_channels(tmp_path, talk, "bob")
 
-
-def test_where_everything_must_be_signed_no_line_is_taken(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+async def test_where_everything_must_be_signed_no_line_is_taken(tmp_path: Path) -> None:
+    async with channel_team(tmp_path, "bob", policy=QUICK + "\nsecurity: {require_signatures: true}") as (_team, root):
         bob = FileClient(root, "bob")
         bob.say(1, "boss")
         [receipt] = await until(bob.receipts)
         assert receipt["problem"]["code"] == "E_AUTH_006"
 
-    with_channels(tmp_path, talk, "bob", policy=QUICK + "\nsecurity: {require_signatures: true}")
 
-
-def test_a_project_that_begins_anew_writes_to_the_channels_that_are_there(tmp_path: Path) -> None:
+async def test_a_project_that_begins_anew_writes_to_the_channels_that_are_there(tmp_path: Path) -> None:
     async def talk(team: Team, root: Path) -> None:
         bob = FileClient(root, "bob")
         before = len(bob.lines("ada")), len(bob.receipts())
@@ -550,7 +486,9 @@ def test_a_project_that_begins_anew_writes_to_the_channels_that_are_there(tmp_pa
         bob.append(b"nonsense\n")
         await until(lambda: len(bob.receipts()) == before[1] + 1)
 
-    with_channels(tmp_path, talk, "bob")
+    async with channel_team(tmp_path, "bob") as (team, root):
+        await talk(team, root)
     shutil.rmtree(tmp_path / "data")
     shutil.rmtree(tmp_path / "channels" / "bob_to_tocsin")
-    with_channels(tmp_path, talk, "bob")
+    async with channel_team(tmp_path, "bob") as (team, root):
+        await talk(team, root)

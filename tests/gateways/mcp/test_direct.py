@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import Team
-from tests.gateways.mcp.test_mount import asked, post, with_mcp
+from tests.gateways.mcp.test_mount import asked, mcp_team, post
 from tocsin.gateways.mcp.direct import DirectCalls
 
 MODERN = "2026-07-28"
@@ -54,7 +53,7 @@ def request_of(version: str, tool: str, **arguments: Any) -> tuple[dict[str, Any
         ("no_such_tool", {"a": [1, {"b": None}]}),
     ],
 )
-def test_an_answer_is_that_of_the_library(
+async def test_an_answer_is_that_of_the_library(
     tmp_path: Path,
     direct: list[bool],
     monkeypatch: pytest.MonkeyPatch,
@@ -62,7 +61,7 @@ def test_an_answer_is_that_of_the_library(
     tool: str,
     arguments: dict[str, Any],
 ) -> None:
-    async def test(team: Team) -> None:
+    async with mcp_team(tmp_path) as team:
         body, headers = request_of(version, tool, **arguments)
         answered = await post(team, "ada", body, **headers)
         assert direct == [True]
@@ -71,8 +70,6 @@ def test_an_answer_is_that_of_the_library(
         assert answered.status_code == by_library.status_code == 200
         assert answered.headers["content-type"] == by_library.headers["content-type"]
         assert _timeless(answered.json()) == _timeless(by_library.json())
-
-    with_mcp(tmp_path, test)
 
 
 def _timeless(answer: Any) -> Any:
@@ -92,15 +89,13 @@ def _timeless(answer: Any) -> Any:
         {"Mcp-Method": "tools/list"},
     ],
 )
-def test_a_request_that_the_library_would_refuse_is_left_to_it(
+async def test_a_request_that_the_library_would_refuse_is_left_to_it(
     tmp_path: Path, direct: list[bool], change: dict[str, str]
 ) -> None:
-    async def test(team: Team) -> None:
+    async with mcp_team(tmp_path) as team:
         body, headers = request_of(MODERN, "get_me")
         await post(team, "ada", body, **(headers | change))
         assert direct == [False]
-
-    with_mcp(tmp_path, test)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +113,11 @@ def test_a_request_that_the_library_would_refuse_is_left_to_it(
         {"params": {"name": "get_me"}},
     ],
 )
-def test_a_request_of_another_shape_is_left_to_the_library(
+async def test_a_request_of_another_shape_is_left_to_the_library(
     tmp_path: Path, direct: list[bool], body: dict[str, Any]
 ) -> None:
-    async def test(team: Team) -> None:
+    async with mcp_team(tmp_path) as team:
         usual, headers = request_of(MODERN, "get_me")
         for _ in range(2):
             await post(team, "ada", json.dumps(usual | body).encode(), **headers)
         assert direct == [False, False]
-
-    with_mcp(tmp_path, test)

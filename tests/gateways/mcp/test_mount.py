@@ -3,7 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +25,20 @@ from tocsin.policies import parse_policy
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
-def with_mcp(path: Path, test: Callable[[Team], Awaitable[None]], policy: str = QUICK, **config: Any) -> None:
-    """Run a test with ada and bob on a hub with MCP, without a socket."""
-
-    async def run() -> None:
-        hub = await Hub.open(path / "data", parse_policy(policy), load_config(**config), project="team")
-        try:
-            async with mcp_route(hub) as route:
-                transport = httpx2.ASGITransport(app=build_app(hub, beside=[route]))
-                async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7077") as client:
-                    team = Team(hub, client)
-                    await team.register("ada")
-                    await team.register("bob")
-                    await test(team)
-        finally:
-            await hub.close()
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+@asynccontextmanager
+async def mcp_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[Team]:
+    """Serve a project with ada and bob on a hub with MCP, without a socket."""
+    hub = await Hub.open(path / "data", parse_policy(policy), load_config(**config), project="team")
+    try:
+        async with mcp_route(hub) as route:
+            transport = httpx2.ASGITransport(app=build_app(hub, beside=[route]))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7077") as client:
+                team = Team(hub, client)
+                await team.register("ada")
+                await team.register("bob")
+                yield team
+    finally:
+        await hub.close()
 
 
 def asked(tool: str, /, **arguments: Any) -> dict[str, Any]:
@@ -58,19 +56,17 @@ async def called(team: Team, agent: str, tool: str, /, **arguments: Any) -> dict
     return content
 
 
-def test_another_content_type_is_refused_from_the_catalogue(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_another_content_type_is_refused_from_the_catalogue(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         for kind in ("text/plain", "application/jsonp", ""):
             answer = await post(team, "ada", asked("get_me"), **{"Content-Type": kind})
             assert (answer.status_code, answer.json()["error_code"]) == (415, "malformed_request")
         answer = await post(team, "ada", asked("get_me"), **{"Content-Type": "application/json; charset=utf-8"})
         assert answer.status_code == 200
 
-    with_mcp(tmp_path, test)
 
-
-def test_without_a_good_token_nothing_is_answered(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_without_a_good_token_nothing_is_answered(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         team.tokens["nobody"] = "tcs_0123456789abcdef_" + "x" * 43
         issued = team.hub.authority.issue("late", "primary", lifetime_s=1e-6)
         team.tokens["late"] = issued.secret.spell()
@@ -87,20 +83,16 @@ def test_without_a_good_token_nothing_is_answered(tmp_path: Path) -> None:
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.headers["www-authenticate"].startswith("Bearer")
 
-    with_mcp(tmp_path, test)
 
-
-def test_a_token_that_is_revoked_ends_at_once(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_token_that_is_revoked_ends_at_once(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         assert (await called(team, "ada", "get_me"))["agent"] == "ada"
         team.hub.authority.revoke("ada")
         assert (await post(team, "ada", asked("get_me"))).status_code == 401
 
-    with_mcp(tmp_path, test)
 
-
-def test_who_calls_is_the_token_of_this_request_and_nothing_else(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_who_calls_is_the_token_of_this_request_and_nothing_else(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         forged = {"Tocsin-Agent": "bob", "Mcp-Session-Id": "bob"}
         content = (await post(team, "ada", asked("get_me"), **forged)).json()["result"]["structuredContent"]
         assert content["agent"] == "ada"
@@ -108,21 +100,17 @@ def test_who_calls_is_the_token_of_this_request_and_nothing_else(tmp_path: Path)
         (mail,) = (await called(team, "bob", "fetch_inbox"))["messages"]
         assert (mail["from"], mail["message_id"]) == ("ada", sent["message_id"])
 
-    with_mcp(tmp_path, test)
 
-
-def test_only_post_is_served(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_only_post_is_served(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         for method in ("GET", "DELETE"):
             answer = await team.call(method, "ada", "/mcp", headers=HEADERS)
             assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
             assert answer.json()["error_code"] == "method_not_allowed"
 
-    with_mcp(tmp_path, test)
 
-
-def test_pages_of_a_browser_are_kept_out(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_pages_of_a_browser_are_kept_out(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path, mcp_origins=["https://tools.example"]) as team:
         for headers, status in (
             ({"Origin": "http://evil.example"}, 403),
             ({"Origin": "null"}, 403),
@@ -137,11 +125,9 @@ def test_pages_of_a_browser_are_kept_out(tmp_path: Path) -> None:
             answer = await post(team, "ada", asked("get_me"), **headers)
             assert answer.status_code == status, headers
 
-    with_mcp(tmp_path, test, mcp_origins=["https://tools.example"])
 
-
-def test_a_request_that_is_too_large_or_too_deep_is_refused(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_request_that_is_too_large_or_too_deep_is_refused(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path, mcp_bytes_max=2500) as team:
         large = await post(team, "ada", asked("send_message", to="bob", text="x" * 3000))
         assert (large.status_code, large.json()["code"]) == (413, "E_VALIDATION_005")
         deep = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ' + b"[" * 900 + b"]" * 900 + b"}"
@@ -150,8 +136,6 @@ def test_a_request_that_is_too_large_or_too_deep_is_refused(tmp_path: Path) -> N
             assert 400 <= answer.status_code < 500, body[:80]
             answer.json()
         assert (await called(team, "ada", "get_me"))["agent"] == "ada"
-
-    with_mcp(tmp_path, test, mcp_bytes_max=2500)
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -168,10 +152,9 @@ def raw(number: int, depth: int) -> bytes:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, mode: str) -> None:
+async def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, mode: str) -> None:
     """The deepest payload that the hub takes is urgent, and is carried by whatever the recipient calls next."""
-
-    async def test(team: Team) -> None:
+    async with mcp_team(tmp_path) as team:
         taken = 0
         for number, depth in enumerate((30, 60, 90, *range(100, 140, 4))):
             sent = await team.post("ada", "/v1/messages", raw(number, depth))
@@ -192,11 +175,9 @@ def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, mode: s
         assert len(shown) == taken
         assert all(message["payload"] for message in shown)
 
-    with_mcp(tmp_path, test)
 
-
-def test_arguments_nested_deeply_are_taken_as_far_as_a_message_goes(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_arguments_nested_deeply_are_taken_as_far_as_a_message_goes(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         for depth in (100, 300, 600, 900):
             answer = await post(team, "ada", asked("send_message", to="bob", payload=nested(depth)))
             assert answer.status_code in (200, 400)
@@ -204,11 +185,9 @@ def test_arguments_nested_deeply_are_taken_as_far_as_a_message_goes(tmp_path: Pa
                 content = answer.json()["result"]["structuredContent"]
                 assert "receipt" in content or content["problem"]["code"] == "E_PROTOCOL_002"
 
-    with_mcp(tmp_path, test)
 
-
-def test_one_agent_has_a_number_of_calls_under_way(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_one_agent_has_a_number_of_calls_under_way(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path, requests_per_agent_max=1) as team:
         begun, release = asyncio.Event(), asyncio.Event()
 
         async def held() -> Any:
@@ -226,11 +205,10 @@ def test_one_agent_has_a_number_of_calls_under_way(tmp_path: Path) -> None:
         release.set()
         assert (await first).status_code == 200
 
-    with_mcp(tmp_path, test, requests_per_agent_max=1)
 
+async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path, body_timeout_s=0.05) as team:
 
-def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
         async def slow() -> Any:
             yield b"{"
             await asyncio.Event().wait()
@@ -239,31 +217,26 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
         answer = await team.client.post("/mcp", content=slow(), headers=headers)
         assert (answer.status_code, answer.json()["error_code"]) == (408, "body_timeout")
 
-    with_mcp(tmp_path, test, body_timeout_s=0.05)
 
-
-def test_a_hub_that_is_closing_says_so(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_hub_that_is_closing_says_so(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         team.hub.closing.set()
         answer = await post(team, "ada", asked("get_me"))
         assert (answer.status_code, answer.json()["error_code"]) == (503, "shutting_down")
 
-    with_mcp(tmp_path, test)
 
-
-def test_a_hub_that_wants_signatures_says_where_to_get_them(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_hub_that_wants_signatures_says_where_to_get_them(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path, policy="security: {require_signatures: true}") as team:
         content = await called(team, "ada", "send_message", to="bob", text="x")
         assert content["problem"]["code"] == "E_AUTH_006"
         assert "tocsin mcp" in content["problem"]["repair"]
         spoken = await called(team, "ada", "open_discussion", question="tabs?", participants=["ada", "bob"])
         assert spoken["problem"]["code"] == "E_AUTH_006"
 
-    with_mcp(tmp_path, test, policy="security: {require_signatures: true}")
 
-
-def test_no_token_and_no_payload_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(team: Team) -> None:
+async def test_no_token_and_no_payload_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with mcp_team(tmp_path) as team:
         await called(team, "ada", "send_message", to="bob", text="swordfish", priority="Critical")
         await called(team, "ada", "send_message", to="swordfish", text="x")
         await called(team, "ada", "send_message", swordfish=1)
@@ -279,12 +252,10 @@ def test_no_token_and_no_payload_is_logged(tmp_path: Path, caplog: pytest.LogCap
         assert 'operation="mcp_send_message"' in metrics
         assert "swordfish" not in metrics
 
-    caplog.set_level(logging.INFO)
-    with_mcp(tmp_path, test)
 
+async def test_a_bug_is_an_answer_and_a_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with mcp_team(tmp_path) as team:
 
-def test_a_bug_is_an_answer_and_a_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(team: Team) -> None:
         async def broken(*_: object, **__: object) -> None:
             raise RuntimeError("oh")
 
@@ -295,14 +266,12 @@ def test_a_bug_is_an_answer_and_a_line_in_the_log(tmp_path: Path, caplog: pytest
         assert "oh" not in answer.text
         assert "search_messages failed" in caplog.text
 
-    with_mcp(tmp_path, test)
 
-
-def test_only_a_call_that_quotes_the_cursor_confirms(tmp_path: Path) -> None:
+async def test_only_a_call_that_quotes_the_cursor_confirms(tmp_path: Path) -> None:
     async def state(team: Team) -> str:
         return str((await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"])
 
-    async def test(team: Team) -> None:
+    async with mcp_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
         carried = (await called(team, "bob", "get_me"))["inbox"]
         assert len(carried["urgent"]) == 1
@@ -316,20 +285,17 @@ def test_only_a_call_that_quotes_the_cursor_confirms(tmp_path: Path) -> None:
         assert refused["problem"]["code"] == "E_ROUTING_001"
         assert await state(team) == "delivered", "a refused call has quoted it as well"
 
-    with_mcp(tmp_path, test)
 
-
-def test_a_receipt_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_a_receipt_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         problem = (await called(team, "bob", "get_me", receipt=7))["problem"]
         assert problem["code"] == "E_VALIDATION_002"
         assert "receipt" in problem["detail"]
 
-    with_mcp(tmp_path, test)
 
-
-def test_an_unquoted_message_is_repeated_and_an_answer_to_it_confirms_it(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_an_unquoted_message_is_repeated_and_an_answer_to_it_confirms_it(tmp_path: Path) -> None:
+    hasty = "delivery: {receipt_timeout_s: {push: 30, piggyback: 0.1, daemon: 30}}"
+    async with mcp_team(tmp_path, policy=hasty) as team:
         await team.post("ada", "/v1/messages", envelope(1, messageType="CUSTOM_QUESTION", correlationId="thread_1"))
         (first,) = (await called(team, "bob", "fetch_inbox"))["messages"]
         assert "repeated" not in first
@@ -339,17 +305,12 @@ def test_an_unquoted_message_is_repeated_and_an_answer_to_it_confirms_it(tmp_pat
         await called(team, "bob", "acknowledge_message", message_id="msg_1_x")
         assert (await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"] == "acknowledged"
 
-    hasty = "delivery: {receipt_timeout_s: {push: 30, piggyback: 0.1, daemon: 30}}"
-    with_mcp(tmp_path, test, policy=hasty)
 
-
-def test_of_two_calls_at_a_time_neither_confirms_the_other(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
+async def test_of_two_calls_at_a_time_neither_confirms_the_other(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
         for number in (1, 2):
             await team.post("ada", "/v1/messages", envelope(number))
         await asyncio.gather(*(called(team, "bob", "fetch_inbox", limit=1) for _ in range(2)))
         history = [(await team.get("ada", f"/v1/messages/msg_{number}_x")).json()[0] for number in (1, 2)]
         assert [message["state"] for message in history] == ["offered", "offered"]
         assert (await called(team, "ada", "get_agent", agent="bob"))["sessions"] == {"piggyback": 1}
-
-    with_mcp(tmp_path, test)
