@@ -2,6 +2,7 @@
 
 __all__ = ["PATIENCE_S"]
 
-#: How long a test waits for something that must happen. A loaded machine has taken half a minute to start one process;
-#: the limit only has to be shorter than that of a whole test (pyproject.toml), so that a failure names what is missing.
+#: How long a test waits for something that must happen. It says nothing about speed: on a loaded
+#: machine everything takes many times as long. The limit only has to be shorter than that of a whole test
+#: (pyproject.toml), so that a failure names what is missing.
 PATIENCE_S = 120.0
