@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.client.grounds import HubGround
+from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
 from tocsin.client import Agent, Deadlock, LeaseLost, Message, NoResponse
 
@@ -41,7 +42,7 @@ def clean(ground: HubGround) -> Iterator[None]:
 
 
 def play(act: Any) -> None:
-    asyncio.run(asyncio.wait_for(act, 30))
+    asyncio.run(asyncio.wait_for(act, PATIENCE_S))
 
 
 async def seen(remote: Remote, *path: str, until: Callable[[Any], Any], **query: Any) -> Any:

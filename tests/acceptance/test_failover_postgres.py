@@ -19,6 +19,7 @@ import pytest
 
 from tests.cli.processes import RunningHub
 from tests.gateways.hubs import envelope
+from tests.patience import PATIENCE_S
 from tests.postgres import Server
 from tocsin.cli.remote import Refused, Remote, Unreachable
 from tocsin.core.events import MessageAccepted, decode_events
@@ -60,7 +61,7 @@ def read_line(hub: RunningHub) -> str:
 
 def answer(url: str, path: str = "/ready") -> tuple[int, Any]:
     try:
-        with urllib.request.urlopen(f"{url}{path}", timeout=30) as reply:  # noqa: S310
+        with urllib.request.urlopen(f"{url}{path}", timeout=PATIENCE_S) as reply:  # noqa: S310
             return reply.status, json.loads(reply.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -140,7 +141,7 @@ def test_callers_of_a_standby_open_no_database_connection(tmp_path: Path, postgr
         place = urlsplit(other.url)
 
         def ask(_: int) -> None:
-            connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+            connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=PATIENCE_S)
             for path in ("/v1/me", "/ready", "/v1/socket", "/mcp"):
                 connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
                 reply = connection.getresponse()

@@ -18,6 +18,7 @@ from tests.acceptance.witness import Witness
 from tests.cli.processes import RunningHub
 from tests.gateways.hubs import envelope
 from tests.hub.hosting.test_host import ADA, QUICK, message, run
+from tests.patience import PATIENCE_S
 from tests.postgres import Server
 from tests.workload import SeededIds
 from tocsin.cli.remote import Refused, Remote
@@ -163,10 +164,10 @@ def test_tokens_history_and_readiness_follow_the_server_down_and_up_again(tmp_pa
 
 def ready_at(url: str, wanted: int) -> tuple[int, Any]:
     """Wait until `/ready` answers with a status."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         try:
-            with urllib.request.urlopen(f"{url}/ready", timeout=10) as reply:  # noqa: S310
+            with urllib.request.urlopen(f"{url}/ready", timeout=PATIENCE_S) as reply:  # noqa: S310
                 status, body = reply.status, json.loads(reply.read())
         except urllib.error.HTTPError as error:
             with error:

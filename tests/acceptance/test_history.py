@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.histories import History, Hold, Recall, Sent, Taken, violations
 from tests.client.grounds import HubGround, hub_ground, run
 from tests.client.wires import Wire
+from tests.patience import PATIENCE_S
 from tests.soak import SOAK, scaled, within
 from tocsin.client import Agent
 from tocsin.core.errors import LeaseConflict
@@ -68,7 +69,7 @@ async def disturb(ground: HubGround, wire: Wire, round_: int) -> None:
 async def under_way(history: History, more: int) -> None:
     """Wait until some more messages were accepted."""
     before = sum(bool(one.answered) for one in history.sent)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while sum(bool(one.answered) for one in history.sent) < before + more:
             await asyncio.sleep(0.005)
 
@@ -76,7 +77,7 @@ async def under_way(history: History, more: int) -> None:
 async def everything_taken(history: History) -> None:
     recalled = {one.message for one in history.recalls if one.outcome == "recalled"}
     wanted = {one.message for one in history.sent} - recalled
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not wanted <= {one.message for one in history.taken}:
             await asyncio.sleep(0.05)
 

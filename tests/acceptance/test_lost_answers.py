@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.processes import RunningHub
+from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
 
 MESSAGES = 60
@@ -60,7 +61,7 @@ def connected(hub: RunningHub, token: str, path: str, body: Any) -> Iterator[soc
         "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nConnection: close\r\n"
         f"Content-Length: {len(content)}\r\n\r\n"
     )
-    with socket.create_connection((place.hostname, place.port), timeout=30) as line:
+    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as line:
         line.sendall(head.encode() + content)
         yield line
 

@@ -14,6 +14,7 @@ import yaml
 
 from tests.acceptance.agents.base import Driver, Letter, Refused
 from tests.acceptance.agents.team import ABSENT, GATEWAYS, Team, serving
+from tests.patience import PATIENCE_S
 
 POLICY = """
 health: {limits: {message_routing_p99_s: 60, critical_delivery_s: 60, blocking_delivery_s: 60}}
@@ -93,7 +94,7 @@ class Stage:
 
     def run(self, play: Callable[[], Awaitable[Any]]) -> Any:
         async def bounded() -> Any:
-            return await asyncio.wait_for(play(), 60)
+            return await asyncio.wait_for(play(), PATIENCE_S)
 
         return self._runner.run(bounded())
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from typer.main import get_command
 
+from tests.patience import PATIENCE_S
 from tocsin.cli.commands import app
 
 #: The commands, made once: that takes longer than to run one of them.
@@ -54,7 +55,7 @@ class RunningHub:
         """Tell it to stop, and return its exit code."""
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=PATIENCE_S)
         assert self.process.stdout is not None
         if not self.process.stdout.closed:
             # Not `communicate`: it does not know of what came in one piece with the line that was read first.
@@ -80,7 +81,7 @@ class RunningHub:
         return json.loads(done.stdout)
 
 
-def run(*arguments: str, cwd: Path, timeout_s: float = 30) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: str, cwd: Path, timeout_s: float = PATIENCE_S) -> "subprocess.CompletedProcess[str]":
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
     return subprocess.run(  # noqa: S603
         [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=timeout_s, cwd=cwd, env=environment

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import run
+from tests.patience import PATIENCE_S
 
 
 def completed(shell: str, line: str, cwd: Path) -> str:
@@ -22,7 +23,9 @@ def completed(shell: str, line: str, cwd: Path) -> str:
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
     program = str(Path(sys.executable).with_name("tocsin"))
-    done = subprocess.run([program], env=environment, cwd=cwd, capture_output=True, text=True, check=False, timeout=30)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        [program], env=environment, cwd=cwd, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
     return done.stdout
 
 
@@ -49,7 +52,7 @@ def test_a_script_for_the_shell_is_offered(shell: str, tmp_path: Path) -> None:
     environment = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     command = [program, "--show-completion", shell]
     done = subprocess.run(  # noqa: S603
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=30
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert (done.returncode, "_TOCSIN_COMPLETE" in done.stdout) == (0, True), done.stderr
 
@@ -60,7 +63,7 @@ def test_completion_is_installed_by_a_command(shell: str, settings: str, tmp_pat
     environment = os.environ | {"HOME": str(tmp_path)}
     command = [program, "completion", "install", shell, "--json"]
     done = subprocess.run(  # noqa: S603
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     told = json.loads(done.stdout)
     assert told["shell"] == shell

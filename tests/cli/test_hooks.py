@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.cli.processes import COMMAND, RunningHub, run
+from tests.patience import PATIENCE_S
 from tocsin.cli import is_check
 from tocsin.cli.hook_check import output_of
 
@@ -201,7 +202,7 @@ def test_ones_own_files_are_in_the_home_directory(tmp_path: Path) -> None:
         home.mkdir()
         environment = os.environ | {"HOME": str(home), "CODEX_HOME": ""}
         command = [*COMMAND, "--as", "ada", "hooks", "install", agent, "--scope", "user"]
-        subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=30)  # noqa: S603
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=PATIENCE_S)  # noqa: S603
         assert set(tree(home)) == made
         (checks,) = (text for name, text in tree(home).items() if name.endswith(("settings.json", "hooks.json")))
         assert f"--data {tmp_path / '.tocsin'} --as ada" in checks, "a place that does not depend on the directory"
@@ -220,7 +221,7 @@ def checked(hub: RunningHub, agent: str, said: Any, *options: str) -> Any:
     command = [*COMMAND, "--url", hub.url, "--data", str(hub.data), "--as", agent, "hooks", "check", *options]
     text = said if isinstance(said, str) else json.dumps(said)
     done = subprocess.run(  # noqa: S603
-        command, input=text, capture_output=True, text=True, timeout=30, check=False, cwd=hub.data.parent
+        command, input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=hub.data.parent
     )
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout) if done.stdout else None
@@ -299,7 +300,7 @@ def test_a_check_never_stands_in_the_way(hub: RunningHub, tmp_path: Path) -> Non
 def test_a_check_loads_nothing_that_is_slow() -> None:
     code = "import sys, tocsin.cli, tocsin.cli.hook_check as c; c.main(['hooks', 'check']); print(*sys.modules)"
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code], input="", capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", code], input="", capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     loaded = set(done.stdout.split())
     assert not loaded & {"typer", "rich", "yaml", "msgspec", "mcp", "starlette", "asyncio"}

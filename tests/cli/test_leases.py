@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import RunningHub, run
+from tests.patience import PATIENCE_S
 
 TOCSIN = f"{sys.executable} -m tocsin"
 
@@ -34,7 +35,7 @@ def git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[str]"
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
 

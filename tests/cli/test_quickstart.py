@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.cli.processes import COMMAND, run
 from tests.cli.test_top import terminal
+from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Exit
 
 _LAST = "Ctrl-C stops the hub."
@@ -63,7 +64,7 @@ def test_the_message_waits_and_the_commands_that_are_named_work(tmp_path: Path) 
         assert [*entry["args"]][-5:-1] == ["--data", ".tocsin", "--as", "dev"]
         assert "hooks check" in (tmp_path / ".claude" / "settings.json").read_text()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
     assert said[-1] == _LAST, "Ctrl-C ends it without another word"
     assert (tmp_path / ".tocsin" / "tokens" / "dev.token").stat().st_mode & 0o077 == 0
 
@@ -74,7 +75,7 @@ def test_without_a_terminal_nothing_is_asked_or_written_for_claude_code(tmp_path
         assert "  cd team" in said
         assert [path.name for path in (tmp_path / "team").iterdir()] == [".tocsin"]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_a_terminal_asks_and_no_means_no(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from tests.cli.processes import RunningHub, run
 from tests.gateways.hubs import envelope
+from tests.patience import PATIENCE_S
 from tests.postgres import Server
 from tocsin.cli.commands import app
 from tocsin.cli.remote import Remote
@@ -225,7 +226,7 @@ def test_a_project_in_postgresql_outlives_its_hub(tmp_path: Path, postgres: Serv
 def answer(url: str) -> tuple[int, Any]:
     """Ask without a token."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as reply:  # noqa: S310
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:  # noqa: S310
             return reply.status, json.loads(reply.read())
     except urllib.error.HTTPError as error:
         with error:

@@ -11,6 +11,7 @@ import typer
 from typer.main import get_command
 
 from tests.cli.processes import RunningHub
+from tests.patience import PATIENCE_S
 from tocsin import __version__
 from tocsin.cli.loading import lighten
 from tocsin.cli.output import fail, record, say, table
@@ -36,7 +37,12 @@ def imported(*words: str, url: str = "", token: str = "") -> set[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
     environment |= {"TOCSIN_URL": url, "TOCSIN_TOKEN": token} if url else {}
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", CODE, *words], capture_output=True, text=True, check=False, timeout=60, env=environment
+        [sys.executable, "-c", CODE, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.processes import COMMAND, RunningHub
+from tests.patience import PATIENCE_S
 from tocsin.cli.tail import sentence
 from tocsin.core.events import EVENT_TYPES
 
@@ -25,7 +26,7 @@ class Terminal:
         self._end = end
         self.drawn = ""
 
-    def until(self, *texts: str, timeout_s: float = 30) -> str:
+    def until(self, *texts: str, timeout_s: float = PATIENCE_S) -> str:
         """Read until all of it has been drawn since the last time, and return what has."""
         start, late = len(self.drawn), time.monotonic() + timeout_s
         while not all(text in self.drawn[start:] for text in texts):
@@ -41,7 +42,7 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._end, keys.encode())
 
-    def ended(self, timeout_s: float = 30) -> int:
+    def ended(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for the end, reading what is still drawn, and return the exit code."""
         late = time.monotonic() + timeout_s
         while self.process.poll() is None:
@@ -71,7 +72,7 @@ def terminal(*command: str, cwd: Path) -> Iterator[Terminal]:
             yield Terminal(process, ours)
         finally:
             process.kill()
-            process.wait()
+            process.wait(PATIENCE_S)
             os.close(theirs)
             os.close(ours)
 

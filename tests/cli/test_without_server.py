@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import RunningHub
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 _CODE = """
@@ -47,7 +48,7 @@ def typed(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
     code = _CODE.format(absent=absent())
     command = [sys.executable, "-c", code, *words]
     return subprocess.run(  # noqa: S603
-        command, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=environment
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=cwd, env=environment
     )
 
 

@@ -12,13 +12,14 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tests.cli.processes import RunningHub
 from tests.soak import tally
 from tocsin.cli.remote import Refused, Remote
-from tocsin.client import Agent, SyncAgent, client_config
+from tocsin.client import Agent, Message, SyncAgent, SyncMessage, client_config
 from tocsin.client.agent import Connecting
 from tocsin.hub.embedded import Tocsin
 from tocsin.hub.sync_embedded import SyncTocsin
@@ -37,11 +38,27 @@ KINDS = ("embedded", "hub")
 
 
 #: Tests at full length take as long as they take.
-PATIENCE_S = 600 if os.environ.get("TOCSIN_SOAK") else 60
+PATIENCE_S = 600 if os.environ.get("TOCSIN_SOAK") else 120
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, PATIENCE_S))
+
+
+async def take_all(agent: Agent, count: int) -> list[Message]:
+    """Take `count` messages, however slow the machine is, and what else comes in a moment."""
+    taken = [message async for message in _first(agent.inbox(timeout_s=PATIENCE_S), count)]
+    return taken + [message async for message in agent.inbox(timeout_s=0.1)]
+
+
+async def _first(inbox: AsyncIterator[Message], count: int) -> AsyncIterator[Message]:
+    for _ in range(count):
+        yield await anext(inbox)
+
+
+def take_all_sync(agent: SyncAgent, count: int) -> list[SyncMessage]:
+    """Do the same with a synchronous agent."""
+    return [*islice(agent.inbox(timeout_s=PATIENCE_S), count), *agent.inbox(timeout_s=0.1)]
 
 
 class Ground(ABC):
@@ -81,7 +98,7 @@ class HubGround(Ground):
         """End it as a power cut would."""
         tally("kills")
         self.hub.process.send_signal(signal.SIGKILL)
-        self.hub.process.communicate(timeout=30)
+        self.hub.process.communicate(timeout=PATIENCE_S)
 
     @property
     def url(self) -> str:

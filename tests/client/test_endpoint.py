@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.grounds import POLICY, hub_ground
+from tests.patience import PATIENCE_S
 from tocsin.client import Agent, client_config
 from tocsin.client.endpoint import token_from
 from tocsin.client.websocket import WebSocketTransport, _socket_url
@@ -129,7 +130,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 def test_the_base_install_has_everything_but_sockets() -> None:
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-W", "error", "-c", _WITHOUT], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-W", "error", "-c", _WITHOUT], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     assert "pip install 'tocsin[client]'" in done.stdout

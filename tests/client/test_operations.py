@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.client.grounds import KINDS, POLICY, ground_of, run, sync_ground_of
+from tests.patience import PATIENCE_S
 from tocsin.client import Agent, Message, NoResponse, SyncAgent, SyncMessage
 from tocsin.client.operations import Operations
 from tocsin.core.commands import SendRequest
@@ -213,6 +214,6 @@ def test_the_generated_modules_are_fresh() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.patience import PATIENCE_S
 from tocsin.client import Retry, client_config
 from tocsin.client.backoff import Backoff
 from tocsin.client.envelopes import EnvelopeReader
@@ -186,7 +187,7 @@ TestInboxMachine.settings = settings(max_examples=60, stateful_step_count=40, de
 
 
 def on_loop(test: Any) -> None:
-    asyncio.run(asyncio.wait_for(test, 10))
+    asyncio.run(asyncio.wait_for(test, PATIENCE_S))
 
 
 async def test_a_redriven_message_counts_as_new() -> None:

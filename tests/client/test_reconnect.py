@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.grounds import POLICY, HubGround, hub_ground, run
+from tests.client.grounds import POLICY, HubGround, hub_ground, run, take_all
 from tests.client.wires import Wire
 from tests.soak import SOAK, scaled
 from tocsin.client import Agent, ConnectionState, Draft, NoAnswer, Receipt, client_config
@@ -59,7 +59,7 @@ async def test_a_dropped_socket_is_resumed_and_nothing_repeats(tmp_path: Path) -
         assert bob.session == session
         assert wire.made == 2
         await bob.list_agents()  # the repeats have come too
-        rest = [message.payload["n"] async for message in bob.inbox(timeout_s=0.2)]
+        rest = [message.payload["n"] for message in await take_all(bob, 5)]
         assert [first.payload["n"], *rest] == list(range(6))
         assert states == [ConnectionState.RECONNECTING, ConnectionState.CONNECTED]
 

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.client.grounds import KINDS, SyncGround, sync_ground_of
+from tests.client.grounds import KINDS, PATIENCE_S, SyncGround, sync_ground_of, take_all_sync
 from tocsin.client import ConnectionState, Draft, NoResponse, Receipt, SyncAgent
 from tocsin.client.loop_thread import LoopThread
 from tocsin.core.errors import LeaseConflict, NotPermitted, RoutingFailed, StateConflict
@@ -32,7 +33,7 @@ def test_every_verb(ground: SyncGround) -> None:
     with ground.join("ada", "director") as ada, ground.join("bob") as bob:
         receipt = ada.send(to="bob", type="CUSTOM_TRIED", payload={"n": 1}, priority="Critical")
         assert isinstance(receipt, Receipt)
-        inbox = bob.inbox(timeout_s=5)
+        inbox = bob.inbox(timeout_s=PATIENCE_S)
         message = next(inbox)
         assert (message.payload, message.sender, message.priority) == ({"n": 1}, "ada", "Critical")
         assert message.reject("busy", can_retry=True).state == "queued"
@@ -43,10 +44,10 @@ def test_every_verb(ground: SyncGround) -> None:
         assert ada.trace_message(receipt.message_id)[0].history[0].kind == "MessageAccepted"
         kept, taken_back = ada.send(to="ada", type=NOTE), ada.send(to="ada", type=NOTE)
         assert ada.recall_message(taken_back.message_id).outcome == "recalled"
-        assert [message.message_id for message in ada.inbox(timeout_s=0.1)] == [kept.message_id]
+        assert [message.message_id for message in take_all_sync(ada, 1)] == [kept.message_id]
         outcomes = ada.send_many([Draft(to="bob", type=NOTE, payload={"n": n}) for n in range(40)])
         assert len([outcome for outcome in outcomes if isinstance(outcome, Receipt)]) == 40
-        assert [message.payload["n"] for message in bob.inbox(timeout_s=0.3)] == list(range(40))
+        assert [message.payload["n"] for message in take_all_sync(bob, 40)] == list(range(40))
         assert {peer.agent for peer in ada.list_agents()} >= {"ada", "bob"}
         assert ada.get_agent("bob").presence == "available"
         assert all(letter.failures for letter in ada.list_dead_letters().items)
@@ -82,7 +83,7 @@ def test_a_handler_that_fails_sees_its_message_again(ground: SyncGround) -> None
     seen: list[str] = []
     for attempt in range(2):
         with contextlib.suppress(RuntimeError), ground.join("ada") as ada:
-            for message in ada.inbox(receipts="handled", timeout_s=0.2):
+            for message in ada.inbox(receipts="handled", timeout_s=2):
                 seen.append(message.message_id)
                 if attempt == 0 and len(seen) == 2:
                     raise RuntimeError("handler failed")
@@ -92,7 +93,7 @@ def test_a_handler_that_fails_sees_its_message_again(ground: SyncGround) -> None
 def test_manual_receipts(ground: SyncGround) -> None:
     with ground.join("ada") as ada, ground.join("bob") as bob:
         sent = [ada.send(to="bob", type=NOTE).message_id for _ in range(2)]
-        first, _second = list(bob.inbox(receipts="manual", timeout_s=0.2))
+        first, _second = islice(bob.inbox(receipts="manual"), 2)
         first.confirm()
         bob.close()
         assert [ada.get_message(one)[0].state for one in sent] == ["delivered", "queued"]
@@ -107,7 +108,7 @@ def test_many_threads_share_one_agent(ground: SyncGround) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len({message.message_id for message in bob.inbox(timeout_s=0.5)}) == 200
+        assert len({message.message_id for message in take_all_sync(bob, 200)}) == 200
 
 
 def test_leaving_ends_the_thread(ground: SyncGround) -> None:

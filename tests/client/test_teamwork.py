@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.client.grounds import KINDS, POLICY, ground_of
+from tests.client.grounds import KINDS, PATIENCE_S, POLICY, ground_of, take_all
 from tocsin.client import Agent, Deadlock, EscalationRecord, LeaseLost, MessageRecord, NoResponse
 from tocsin.client.message import Message
 from tocsin.core.commands import Attending
@@ -98,7 +98,7 @@ async def test_the_victim_of_a_deadlock_is_told_and_the_other_is_served(kind: st
         assert await second == "b"
         with pytest.raises(LeaseConflict):
             await b.release()  # it was released to break the circle
-        assert [message.type async for message in bob.inbox(timeout_s=0.2)] == ["ERROR_REPORT"]
+        assert [message.type for message in await take_all(bob, 1)] == ["ERROR_REPORT"]
         assert a.is_held
 
 
@@ -154,15 +154,14 @@ async def test_who_is_at_work_gets_a_lease_although_the_bus_cannot_tell_it(kind:
     ):
         lease = await ada.acquire("a")
         await ada.send(to="bob", type=NOTE, priority="Critical")
-        messages = bob.inbox(timeout_s=0.2)
-        async with bob.working_on(await anext(messages)):
+        async with bob.working_on(await anext(bob.inbox())):
             waiting = asyncio.create_task(_hold(bob, "a"))
             await until(bob, waits)
             await lease.renew(30)
             assert not waiting.done()
             await lease.release()
             assert await waiting == "a"
-        assert [message.type async for message in messages] == []
+        assert await take_all(bob, 0) == []
         again = await ada.acquire("a", wait_s=0)
         await again.release()
 
@@ -185,7 +184,7 @@ async def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> No
         assert (await bob.subscribe_topic("builds")).topics == ("builds",)
         published = await ada.publish_topic("builds", NOTE, {"red": True})
         assert [receipt.recipient for receipt in published.receipts] == ["bob"]
-        bobs = bob.inbox(timeout_s=5)
+        bobs = bob.inbox(timeout_s=PATIENCE_S)
         assert (await anext(bobs)).payload == {"red": True}
         assert [(topic.topic, topic.subscribers) for topic in await ada.list_topics()] == [("builds", 1)]
         assert (await bob.unsubscribe_topic("builds")).topics == ()
@@ -203,8 +202,7 @@ async def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> No
         (approval,) = await dora.list_approvals()
         assert (approval.approval, approval.asker, approval.holds) == (asked.approval, "ada", False)
         assert (await dora.decide_approval(asked.approval, "refuse", reason="wait for bob")).outcome == "refused"
-        kinds = [message async for message in ada.inbox(timeout_s=0.3)]
-        decided = next(message for message in kinds if message.type == "ApprovalDecided")
+        decided = await _first(ada, "ApprovalDecided")
         assert decided.payload["reason"] == "wait for bob"
         held = await ada.send(to="bob", type="CUSTOM_PLAN", payload={"plan": "a"})
         assert held.held
@@ -216,7 +214,7 @@ async def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> No
 
 
 async def _first(agent: Agent, message_type: str) -> Message:
-    async for message in agent.inbox(timeout_s=5):
+    async for message in agent.inbox(timeout_s=PATIENCE_S):
         if message.type == message_type:
             return message
     raise AssertionError(f"no {message_type} came")

@@ -11,6 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.sync.connection import Connection
 
 from tests.dashboard.stage import Stage
+from tests.patience import PATIENCE_S
 
 SERVER = "dashboard: {tick_s: 0.1, sample_s: 0.2, viewers_max: 2}\n"
 
@@ -38,7 +39,7 @@ def listen(stage: Stage, **headers: str) -> ClientConnection:
 
 
 def received(socket: Connection) -> Any:
-    return json.loads(socket.recv(timeout=30))
+    return json.loads(socket.recv(timeout=PATIENCE_S))
 
 
 def test_a_browser_session_is_accepted_only_from_the_dashboards_own_page(stage: Stage) -> None:

@@ -10,7 +10,8 @@ from tocsin.frames.port import Ticket
 from tocsin.frames.waiting import Waiter
 
 #: How long a test waits for a signal that must come; it says nothing about speed.
-PATIENCE_S = 30.0
+#: The longest time that a subscriber may be waited for.
+PATIENCE_S = 60.0
 
 
 class Clock:

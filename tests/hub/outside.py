@@ -7,10 +7,10 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.patience import PATIENCE_S
 from tocsin.hub.webhooks import sign
 
 SECRET = b"a secret of some length"
-WAIT_S = 30
 
 
 class Outside:
@@ -57,7 +57,7 @@ class Outside:
         self._thread.start()
 
     def take(self) -> tuple[dict[str, str], Any]:
-        headers, body = self.came.get(timeout=WAIT_S)
+        headers, body = self.came.get(timeout=PATIENCE_S)
         assert headers["Tocsin-Signature"] == sign(SECRET, headers["Tocsin-Timestamp"], body)
         return headers, json.loads(body)
 

@@ -14,10 +14,10 @@ import pytest
 
 from tests.gateways.hubs import Team, envelope, team_at
 from tests.hub.outside import SECRET, Outside
+from tests.patience import PATIENCE_S
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 
-WAIT_S = 60
 POLICY = """
 storage: {projection_interval_s: 0.02}
 wake: {after_s: 0, grace_s: 50, run_s: 100, cooldown_s: 0, retries_max: 0, rest_s: 1000}
@@ -38,7 +38,7 @@ class Happenings:
 
     async def first(self, kind: type[Event], count: int = 1) -> Any:
         """Wait until an event of a kind has happened so many times, and return the last of them."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found := [event for event in self.events if type(event) is kind]) < count:
                 self._more.clear()
                 await self._more.wait()
@@ -79,7 +79,7 @@ def alive(pid: int) -> bool:
 
 async def written(path: Path) -> str:
     """Wait until a program has written a whole file."""
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not path.exists():
             await asyncio.sleep(0.01)
     return path.read_text()
@@ -181,7 +181,7 @@ async def test_a_process_that_does_not_attach_in_time_is_ended_with_its_children
         assert (await happened.first(ev.AgentWakeFailed)).reason == "not_attached"
         exited = await happened.first(ev.WakerExited)
         assert exited.detail == "ended by SIGKILL"
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while any(map(alive, pids)):
                 await asyncio.sleep(0.01)
 
@@ -230,12 +230,12 @@ async def test_the_next_hub_reports_a_process_that_has_ended_meanwhile(tmp_path:
         pid = json.loads(await written(note))["pid"]
         text = note.read_text()
     os.killpg(pid, 9)
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while alive(pid) or note.exists():
             await asyncio.sleep(0.01)
     note.write_text(text)  # a hub that crashed has left its note behind
     async with team_at(tmp_path, POLICY, wakers={"agents": {"bob": waker}}) as team:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while (record := team.hub.host.exchange.state.wakes["bob"]).wake == request.wake:
                 await asyncio.sleep(0.01)
         assert (record.wake, record.outcome) == ("", "waker_failed")

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 import tocsin
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
@@ -68,7 +69,7 @@ def base(packages: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
 def run(python: Path, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
     environment = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
     return subprocess.run(  # noqa: S603
-        [python, *arguments], capture_output=True, text=True, check=False, cwd=cwd, env=environment, timeout=60
+        [python, *arguments], capture_output=True, text=True, check=False, cwd=cwd, env=environment, timeout=PATIENCE_S
     )
 
 
@@ -234,7 +235,7 @@ def test_the_compiled_wheel_sends_and_receives_out_of_an_empty_environment(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert told.stdout == "hello compiled True\n", told.stderr
 

@@ -6,10 +6,11 @@ import json
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from tests.patience import PATIENCE_S
+
 __all__ = ["PATIENCE_S", "Driver", "Letter", "Refused"]
 
 #: How long a test waits for something that should come.
-PATIENCE_S = 30.0
 #: Between two looks, for those who are not pushed to.
 LOOK_S = 0.02
 

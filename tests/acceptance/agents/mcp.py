@@ -14,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
 from tests.acceptance.agents.base import LOOK_S, Driver, Letter, Refused
+from tests.patience import PATIENCE_S
 
 
 class McpDriver(Driver):
@@ -87,7 +88,7 @@ async def over_mcp_http(url: str, agent: str, token: str) -> AsyncIterator[McpDr
     """Attach an agent; its first call opens its session."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
         Client(streamable_http_client(url + "/mcp", http_client=http)) as client,
     ):
         driver = McpDriver(agent, client)

@@ -100,7 +100,7 @@ async def serving(path: Path, policy: str, *, attached: bool = True) -> AsyncIte
     with RunningHub(data) as hub:
         token = (data / "admin.token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(base_url=hub.url, headers=headers, timeout=30) as admin:
+        async with httpx2.AsyncClient(base_url=hub.url, headers=headers, timeout=PATIENCE_S) as admin:
             team = Team(hub, path, admin)
             for name in set(_names()) - set(declared):
                 body = {"agent": name, "role": ROLE, "type": TYPE}

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.gateways.hubs import QUICK, Team, envelope, team_at
+from tests.patience import PATIENCE_S
 from tocsin.gateways.files.gateway import FileGateway
 
 #: Fast enough for a test to wait for.
 BRISK = {"poll_interval_s": 0.05, "refusal_pause_s": 0.0, "retry_s": 0.2}
-PATIENCE_S = 20.0
 
 
 class FileClient:

@@ -13,9 +13,9 @@ import httpx2
 from tests.cli.processes import RunningHub
 from tests.gateways.files.channels import FileClient, line, lines_of
 from tests.gateways.hubs import envelope
+from tests.patience import PATIENCE_S
 from tests.soak import SOAK, tally, within
 
-PATIENCE_S = 60.0
 #: An offer that is not confirmed in time is made again, as another line: no start of a hub takes that long.
 POLICY = """
 bucket: {capacity: 1000000, refill_per_s: 1000000}
@@ -54,11 +54,11 @@ class MortalHub:
     def kill(self) -> None:
         tally("kills")
         self.hub.process.kill()
-        self.hub.process.communicate(timeout=30)
+        self.hub.process.communicate(timeout=PATIENCE_S)
 
     def _call(self, method: str, path: str, token: str, body: Any = None) -> Any:
         headers = {"Authorization": f"Bearer {token}"}
-        with httpx2.Client(base_url=self.hub.url, headers=headers, timeout=30) as client:
+        with httpx2.Client(base_url=self.hub.url, headers=headers, timeout=PATIENCE_S) as client:
             response = client.request(method, path, json=body)
         response.raise_for_status()
         return response.json()

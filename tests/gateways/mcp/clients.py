@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
 from tests.cli.processes import RunningHub
+from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
 from tocsin.gateways.mcp.schemas import output_schema
 from tocsin.gateways.mcp.tools import TOOLS
@@ -111,7 +112,7 @@ async def over_http(
 ) -> AsyncIterator[Caller]:
     headers = {"Authorization": f"Bearer {hub.token(agent)}"} | headers
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
         Client(streamable_http_client(hub.url + path, http_client=http), mode=mode) as client,
     ):
         yield Caller(client)
@@ -132,7 +133,7 @@ WAYS: dict[str, Way] = {"http": over_http, "stdio": over_stdio}
 
 def together(test: Callable[[], Awaitable[None]]) -> None:
     """Run a test to its end, or give up."""
-    asyncio.run(asyncio.wait_for(_as_coroutine(test), 120))
+    asyncio.run(asyncio.wait_for(_as_coroutine(test), PATIENCE_S))
 
 
 async def _as_coroutine(test: Callable[[], Awaitable[None]]) -> None:

@@ -16,6 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http
+from tests.patience import PATIENCE_S
 from tocsin.cli.channel import Channel
 
 POLICY = """
@@ -41,7 +42,7 @@ class Listening:
             yield _Tee(incoming, self.came), outgoing
 
     async def next(self, method: str = _CHANNEL) -> dict[str, Any]:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 notification = await self.came.get()
                 if notification.method == method:
@@ -112,7 +113,7 @@ def team(tmp_path: Path, policy: str = POLICY) -> Any:
 
 
 async def reached(hub: Hub, agent: str, reach: str) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while hub.admin().get("v1", "agents", agent)["reach"] != reach:
             await asyncio.sleep(0.02)
 
@@ -203,7 +204,7 @@ async def test_a_permission_prompt_is_answered_by_a_director(
                 description="Remove the build folder",
                 input_preview='{"command": "rm -r build"}',
             )
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE_S):
                 while not (found := (await boss.do("list_approvals"))["items"]):
                     await asyncio.sleep(0.02)
             (approval,) = found
@@ -231,11 +232,11 @@ async def test_a_permission_prompt_is_left_to_the_terminal_while_the_handoff_poi
             await reached(hub, "bob", "channel")
             await listening.say("notifications/claude/channel/permission_request", request_id="kmnop", tool_name="Bash")
             stderr = hub.data.parent / "bob.stderr"
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE_S):
                 while "a permission prompt was not relayed" not in stderr.read_text():
                     await asyncio.sleep(0.02)
             await ada.do("send_message", to="bob", text="hello", priority="Blocking")
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE_S):
                 assert (await listening.came.get()).method == _CHANNEL, "no verdict came before it"
 
 

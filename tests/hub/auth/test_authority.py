@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.postgres import Server
 from tocsin.core.errors import TocsinError
 from tocsin.hub.auth.authority import Authority, FollowingAuthority
@@ -232,7 +233,7 @@ def test_tokens_that_were_read_stay_valid_while_the_store_is_away(opening: Openi
 
 def _once_followed(ask: Callable[[], Any], until: type[Exception] | None = None) -> Any:
     """Return an answer once the follower has looked."""
-    deadline = monotonic() + 10
+    deadline = monotonic() + PATIENCE_S
     while True:
         try:
             answer = ask()
