@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.client.grounds import KINDS, EmbeddedGround, ground_of, run, take_all
+from tests.client.grounds import KINDS, EmbeddedGround, ground_of, take_all
 from tocsin.client import (
     Agent,
     BroadcastReceipt,
@@ -534,45 +534,39 @@ async def test_a_request_that_is_cancelled_as_it_is_answered_loses_nothing(kind:
         assert sorted(answered) == list(range(60))
 
 
-def test_a_connection_that_is_cancelled_leaves_nothing(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with ground_of(kind, tmp_path) as ground:
-            before = asyncio.all_tasks()
-            for steps in range(0, 40, 3):
-                connecting = asyncio.ensure_future(ground.join("ada")._open())
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                connecting.cancel()
-                for agent in await asyncio.gather(connecting, return_exceptions=True):
-                    if isinstance(agent, Agent):
-                        await agent.close()
-                assert asyncio.all_tasks() == before
-
-    run(test())
+async def test_a_connection_that_is_cancelled_leaves_nothing(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground:
+        before = asyncio.all_tasks()
+        for steps in range(0, 40, 3):
+            connecting = asyncio.ensure_future(ground.join("ada")._open())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            connecting.cancel()
+            for agent in await asyncio.gather(connecting, return_exceptions=True):
+                if isinstance(agent, Agent):
+                    await agent.close()
+            assert asyncio.all_tasks() == before
 
 
-def test_leaving_ends_everything(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with ground_of(kind, tmp_path) as ground, ground.join("eve") as eve:
-            before = asyncio.all_tasks()
-            states: list[ConnectionState] = []
-            async with ground.join("ada") as ada:
-                ada.on_state(states.append)
-                reading = asyncio.create_task(anext(ada.inbox(), None))
-                asking = asyncio.create_task(ada.request(to="eve", type=NOTE))
-                await anext(eve.inbox())
-            assert await reading is None
-            with pytest.raises(StateConflict, match="E_STATE_003"):
-                await asking
-            with pytest.raises(StateConflict, match="E_STATE_003"):
-                await ada.send(to="ada", type=NOTE)
-            assert ada.state is ConnectionState.CLOSED
-            assert states == [ConnectionState.CLOSED]
-            assert asyncio.all_tasks() - before == set(), "no task is left behind"
-            peers = {peer.agent: peer.presence for peer in await eve.list_agents()}
-            assert peers["ada"] == "not_available_offline"
-
-    run(test())
+async def test_leaving_ends_everything(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("eve") as eve:
+        before = asyncio.all_tasks()
+        states: list[ConnectionState] = []
+        async with ground.join("ada") as ada:
+            ada.on_state(states.append)
+            reading = asyncio.create_task(anext(ada.inbox(), None))
+            asking = asyncio.create_task(ada.request(to="eve", type=NOTE))
+            await anext(eve.inbox())
+        assert await reading is None
+        with pytest.raises(StateConflict, match="E_STATE_003"):
+            await asking
+        with pytest.raises(StateConflict, match="E_STATE_003"):
+            await ada.send(to="ada", type=NOTE)
+        assert ada.state is ConnectionState.CLOSED
+        assert states == [ConnectionState.CLOSED]
+        assert asyncio.all_tasks() - before == set(), "no task is left behind"
+        peers = {peer.agent: peer.presence for peer in await eve.list_agents()}
+        assert peers["ada"] == "not_available_offline"
 
 
 async def test_a_request_to_oneself_is_not_its_own_response(kind: str, tmp_path: Path) -> None:

@@ -105,73 +105,64 @@ async def _crowd(team: Team) -> None:
     ("operation", "arguments"),
     [("list_agents", {"limit": 500}), ("list_roster", {"q": "agent-", "limit": 500}), ("get_status", {})],
 )
-def test_no_list_of_many_agents_holds_the_loop(tmp_path: Path, operation: str, arguments: dict[str, Any]) -> None:
-    async def test() -> None:
-        async with team_at(tmp_path, QUICK, rows_per_turn=PER_TURN) as team:
-            await team.register("ada")
-            await team.register("boss", "director")
-            await _crowd(team)
-            turns, state = _Turns(), team.hub.host.exchange.state
-            agents = state.agents
-            state.agents = _WatchedAgents(agents, turns.seen)
-            try:
-                call = Call(team.hub.project, Caller("boss", "director"))
-                row = OPERATIONS[operation]
-                lists = [asyncio.ensure_future(perform(call, row, call.read(row, arguments))) for _ in range(CALLERS)]
-                urgent = envelope(1, "boss", "ada", priority="Critical")
-                sent = await team.post("boss", "/v1/messages", urgent)
-                assert sent.status_code == 200
-                assert not all(reply.done() for reply in lists), "the send overtakes the lists"
-                replies = await asyncio.gather(*lists)
-            finally:
-                state.agents = agents
-                turns.end()
-            if operation != "get_status":
-                assert {len(reply.items) for reply in replies} == {500}
-            assert turns.turns > CALLERS * AGENTS / PER_TURN
-            assert 0 < turns.most <= PER_TURN, f"{turns.most} rows in one turn of the loop"
-
-    asyncio.run(asyncio.wait_for(test(), 120))
+async def test_no_list_of_many_agents_holds_the_loop(tmp_path: Path, operation: str, arguments: dict[str, Any]) -> None:
+    async with team_at(tmp_path, QUICK, rows_per_turn=PER_TURN) as team:
+        await team.register("ada")
+        await team.register("boss", "director")
+        await _crowd(team)
+        turns, state = _Turns(), team.hub.host.exchange.state
+        agents = state.agents
+        state.agents = _WatchedAgents(agents, turns.seen)
+        try:
+            call = Call(team.hub.project, Caller("boss", "director"))
+            row = OPERATIONS[operation]
+            lists = [asyncio.ensure_future(perform(call, row, call.read(row, arguments))) for _ in range(CALLERS)]
+            urgent = envelope(1, "boss", "ada", priority="Critical")
+            sent = await team.post("boss", "/v1/messages", urgent)
+            assert sent.status_code == 200
+            assert not all(reply.done() for reply in lists), "the send overtakes the lists"
+            replies = await asyncio.gather(*lists)
+        finally:
+            state.agents = agents
+            turns.end()
+        if operation != "get_status":
+            assert {len(reply.items) for reply in replies} == {500}
+        assert turns.turns > CALLERS * AGENTS / PER_TURN
+        assert 0 < turns.most <= PER_TURN, f"{turns.most} rows in one turn of the loop"
 
 
-def test_pages_continue_where_the_last_one_ended_whatever_happens_in_between(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with team_at(tmp_path, QUICK, rows_per_turn=7, page_max=10) as team:
-            await team.register("boss", "director")
-            for number in range(35):
-                await team.register(f"agent-{number:02}")
-            found: list[str] = []
-            path: str | None = "/v1/agents?limit=1000"
-            while path is not None:
-                page = (await team.get("boss", path)).json()
-                assert len(page["items"]) <= 10, "the hub's own limit counts"
-                found += [row["agent"] for row in page["items"]]
-                path = None if page["next"] is None else f"/v1/agents?limit=1000&after={page['next']}"
-                if len(found) == 10:
-                    await team.call("DELETE", "boss", "/v1/agents/agent-03")
-                    await team.register("agent-99")
-            assert found == [*(f"agent-{number:02}" for number in range(35)), "agent-99", "boss"]
-            wrong = (await team.get("boss", "/v1/agents?after=x:y")).json()
-            assert (wrong["code"], wrong["field"]) == ("E_VALIDATION_004", "$.after")
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+async def test_pages_continue_where_the_last_one_ended_whatever_happens_in_between(tmp_path: Path) -> None:
+    async with team_at(tmp_path, QUICK, rows_per_turn=7, page_max=10) as team:
+        await team.register("boss", "director")
+        for number in range(35):
+            await team.register(f"agent-{number:02}")
+        found: list[str] = []
+        path: str | None = "/v1/agents?limit=1000"
+        while path is not None:
+            page = (await team.get("boss", path)).json()
+            assert len(page["items"]) <= 10, "the hub's own limit counts"
+            found += [row["agent"] for row in page["items"]]
+            path = None if page["next"] is None else f"/v1/agents?limit=1000&after={page['next']}"
+            if len(found) == 10:
+                await team.call("DELETE", "boss", "/v1/agents/agent-03")
+                await team.register("agent-99")
+        assert found == [*(f"agent-{number:02}" for number in range(35)), "agent-99", "boss"]
+        wrong = (await team.get("boss", "/v1/agents?after=x:y")).json()
+        assert (wrong["code"], wrong["field"]) == ("E_VALIDATION_004", "$.after")
 
 
-def test_requests_are_listed_oldest_first_page_by_page(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with team_at(tmp_path, QUICK, rows_per_turn=2) as team:
-            for agent in ("ada", "bob", "eve"):
-                await team.register(agent)
-            for number in (3, 1, 2, 5, 4):
-                question = envelope(number, messageType="Question", correlationId=f"q{number}")
-                question["qos"] = {"deliveryClass": "async"}
-                assert (await team.post("ada", "/v1/requests?timeout_s=600", question)).status_code == 200
-            first = (await team.get("bob", "/v1/requests?limit=3")).json()
-            second = (await team.get("bob", f"/v1/requests?limit=3&after={first['next']}")).json()
-            listed = [row["request"] for page in (first, second) for row in page["items"]]
-            assert listed == [f"msg_{number}_x" for number in (3, 1, 2, 5, 4)]
-            assert (await team.get("eve", "/v1/requests")).json() == {"items": [], "next": None}
-            one = (await team.get("ada", "/v1/requests?request=msg_5_x")).json()["items"]
-            assert [row["request"] for row in one] == ["msg_5_x"]
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+async def test_requests_are_listed_oldest_first_page_by_page(tmp_path: Path) -> None:
+    async with team_at(tmp_path, QUICK, rows_per_turn=2) as team:
+        for agent in ("ada", "bob", "eve"):
+            await team.register(agent)
+        for number in (3, 1, 2, 5, 4):
+            question = envelope(number, messageType="Question", correlationId=f"q{number}")
+            question["qos"] = {"deliveryClass": "async"}
+            assert (await team.post("ada", "/v1/requests?timeout_s=600", question)).status_code == 200
+        first = (await team.get("bob", "/v1/requests?limit=3")).json()
+        second = (await team.get("bob", f"/v1/requests?limit=3&after={first['next']}")).json()
+        listed = [row["request"] for page in (first, second) for row in page["items"]]
+        assert listed == [f"msg_{number}_x" for number in (3, 1, 2, 5, 4)]
+        assert (await team.get("eve", "/v1/requests")).json() == {"items": [], "next": None}
+        one = (await team.get("ada", "/v1/requests?request=msg_5_x")).json()["items"]
+        assert [row["request"] for row in one] == ["msg_5_x"]

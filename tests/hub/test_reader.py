@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hub.hosting.test_host import ADA, hosted, message, run
+from tests.hub.hosting.test_host import ADA, hosted, message
 from tocsin.core.commands import Receipt
 from tocsin.core.errors import TocsinError
 from tocsin.hub.hosting.host import Host
@@ -47,7 +47,7 @@ def never(_: Host, seq: int) -> "asyncio.Future[None]":
     return asyncio.get_running_loop().create_future()
 
 
-def test_a_reader_waits_as_long_as_rows_are_written(tmp_path: Path) -> None:
+async def test_a_reader_waits_as_long_as_rows_are_written(tmp_path: Path) -> None:
     """Many messages in a short time leave the tables behind for longer than the time without progress."""
     looks = 0
     looked_often = asyncio.Event()
@@ -63,12 +63,9 @@ def test_a_reader_waits_as_long_as_rows_are_written(tmp_path: Path) -> None:
         await looked_often.wait()
         await host.projected(seq)
 
-    async def test() -> None:
-        async with reading(tmp_path, lambda *at: asyncio.ensure_future(later(*at)), progressed_at) as reader:
-            assert len(await reader.ask(lambda tables: tables.signals("msg_1_x", None))) == 1
-            assert looks >= 20
-
-    run(test())
+    async with reading(tmp_path, lambda *at: asyncio.ensure_future(later(*at)), progressed_at) as reader:
+        assert len(await reader.ask(lambda tables: tables.signals("msg_1_x", None))) == 1
+        assert looks >= 20
 
 
 async def test_a_reader_of_tables_that_stand_still_is_asked_to_try_again(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """The official client library against a real hub: over streamable HTTP, and over stdio through a real `tocsin mcp`."""
 
-import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -129,15 +128,6 @@ async def over_stdio(hub: Hub, agent: str, mode: str = "auto", *options: str) ->
 
 
 WAYS: dict[str, Way] = {"http": over_http, "stdio": over_stdio}
-
-
-def together(test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test to its end, or give up."""
-    asyncio.run(asyncio.wait_for(_as_coroutine(test), PATIENCE_S))
-
-
-async def _as_coroutine(test: Callable[[], Awaitable[None]]) -> None:
-    await test()
 
 
 def new_hub(path: Path, *options: str) -> Hub:

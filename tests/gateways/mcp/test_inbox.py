@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.gateways.mcp.clients import Hub, Way, text_of, together
+from tests.gateways.mcp.clients import Hub, Way, text_of
 
 
 def ids(content: dict[str, Any]) -> list[str]:
@@ -75,34 +75,31 @@ async def test_calls_at_the_same_time_are_each_handed_something_else(hub: Hub, w
         assert [hub.state(message) for message in sent] == ["delivered"] * 3
 
 
-def test_resources_show_without_taking(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
+async def test_resources_show_without_taking(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     async def read(client: Any, uri: str) -> Any:
         (content,) = (await client.read_resource(uri)).contents
         assert content.mime_type == "application/json"
         return json.loads(content.text)
 
-    async def test() -> None:
-        async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
-            assert {str(row.uri) for row in (await bob.client.list_resources()).resources} == {
-                "tocsin://inbox",
-                "tocsin://agents",
-            }
-            (template,) = (await bob.client.list_resource_templates()).resource_templates
-            assert template.uri_template == "tocsin://thread/{id}"
-            sent = await ada.do("send_message", to=pair[1], text="hello")
-            for _ in range(2):
-                (waiting,) = (await read(bob.client, "tocsin://inbox"))["items"]
-                assert (waiting["message_id"], waiting["state"]) == (sent["message_id"], "queued")
-            await bob.do("fetch_inbox")
-            await bob.do("reply_message", message_id=sent["message_id"], text="hello yourself")
-            thread = (await read(ada.client, f"tocsin://thread/{sent['correlation_id']}"))["items"]
-            assert [message["sender"] for message in thread] == list(pair)
-            first_page = (await read(ada.client, "tocsin://agents"))["items"]
-            assert any(row["agent"].startswith("ada") for row in first_page)
-            hub.join(f"{pair[0]}x")
-            async with way(hub, f"{pair[0]}x") as eve:
-                assert (await read(eve.client, f"tocsin://thread/{sent['correlation_id']}"))["items"] == []
-            with pytest.raises(MCPError, match="nothing"):
-                await ada.client.read_resource("tocsin://nothing")
-
-    together(test)
+    async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
+        assert {str(row.uri) for row in (await bob.client.list_resources()).resources} == {
+            "tocsin://inbox",
+            "tocsin://agents",
+        }
+        (template,) = (await bob.client.list_resource_templates()).resource_templates
+        assert template.uri_template == "tocsin://thread/{id}"
+        sent = await ada.do("send_message", to=pair[1], text="hello")
+        for _ in range(2):
+            (waiting,) = (await read(bob.client, "tocsin://inbox"))["items"]
+            assert (waiting["message_id"], waiting["state"]) == (sent["message_id"], "queued")
+        await bob.do("fetch_inbox")
+        await bob.do("reply_message", message_id=sent["message_id"], text="hello yourself")
+        thread = (await read(ada.client, f"tocsin://thread/{sent['correlation_id']}"))["items"]
+        assert [message["sender"] for message in thread] == list(pair)
+        first_page = (await read(ada.client, "tocsin://agents"))["items"]
+        assert any(row["agent"].startswith("ada") for row in first_page)
+        hub.join(f"{pair[0]}x")
+        async with way(hub, f"{pair[0]}x") as eve:
+            assert (await read(eve.client, f"tocsin://thread/{sent['correlation_id']}"))["items"] == []
+        with pytest.raises(MCPError, match="nothing"):
+            await ada.client.read_resource("tocsin://nothing")

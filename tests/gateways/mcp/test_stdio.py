@@ -15,7 +15,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import CancelledNotificationParams, JSONRPCResponse
 
 from tests.cli.processes import COMMAND
-from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio, together
+from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio
 from tocsin.cli.mcp import Bridge
 from tocsin.cli.remote import Remote
 from tocsin.core.errors import TocsinError
@@ -29,24 +29,21 @@ def server(*arguments: str, cwd: Path, **environment: str) -> StdioServerParamet
     return StdioServerParameters(command=sys.executable, args=command, cwd=str(cwd), env=SOURCES | environment)
 
 
-def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_admins(
+async def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_admins(
     hub: Hub, pair: tuple[str, str]
 ) -> None:
     async def who(parameters: StdioServerParameters) -> Any:
         async with Client(stdio_client(parameters)) as client:
             return await Caller(client).call("get_me")
 
-    async def test() -> None:
-        home, file = hub.data.parent, str(hub.data / "tokens" / f"{pair[1]}.token")
-        by_value = await who(server("mcp", cwd=home, TOCSIN_TOKEN=hub.token(pair[0]), TOCSIN_URL=hub.url))
-        assert by_value.structured_content["agent"] == pair[0]
-        by_file = await who(server("mcp", cwd=home, TOCSIN_TOKEN="", TOCSIN_TOKEN_FILE=file, TOCSIN_URL=hub.url))
-        assert by_file.structured_content["agent"] == pair[1]
-        nobody = await who(server("--data", str(hub.data), "mcp", cwd=home, TOCSIN_URL=hub.url))
-        problem = nobody.structured_content["problem"]
-        assert (nobody.is_error, problem["code"], "TOCSIN_TOKEN" in problem["detail"]) == (True, "E_AUTH_001", True)
-
-    together(test)
+    home, file = hub.data.parent, str(hub.data / "tokens" / f"{pair[1]}.token")
+    by_value = await who(server("mcp", cwd=home, TOCSIN_TOKEN=hub.token(pair[0]), TOCSIN_URL=hub.url))
+    assert by_value.structured_content["agent"] == pair[0]
+    by_file = await who(server("mcp", cwd=home, TOCSIN_TOKEN="", TOCSIN_TOKEN_FILE=file, TOCSIN_URL=hub.url))
+    assert by_file.structured_content["agent"] == pair[1]
+    nobody = await who(server("--data", str(hub.data), "mcp", cwd=home, TOCSIN_URL=hub.url))
+    problem = nobody.structured_content["problem"]
+    assert (nobody.is_error, problem["code"], "TOCSIN_TOKEN" in problem["detail"]) == (True, "E_AUTH_001", True)
 
 
 async def test_a_token_that_ends_is_said_so_and_a_new_one_is_found(hub: Hub, pair: tuple[str, str]) -> None:
