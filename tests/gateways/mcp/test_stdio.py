@@ -15,13 +15,8 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import CancelledNotificationParams, JSONRPCResponse
 
 from tests.cli.processes import COMMAND
-<<<<<<< ours
-from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio, together
-from tocsin.cli.programs.mcp import Bridge
-=======
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio
-from tocsin.cli.mcp import Bridge
->>>>>>> theirs
+from tocsin.cli.programs.mcp import Bridge
 from tocsin.cli.remote import Remote
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.mcp.inbox import urgent_inbox
