@@ -29,8 +29,8 @@ class Demo:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "COLUMNS": "160", "TERM": "dumb"}
         self.folder = folder
         self.process = subprocess.Popen(  # noqa: S603
-            # Whoever runs the tests in the background ignores the signal, and its children would, too.
-            ["env", "--default-signal=INT", sys.executable, "-m", "demo", *options],  # noqa: S607
+            # As a shell starts a program in the background: that must not keep a signal from ending it.
+            ["env", "--ignore-signal=INT", sys.executable, "-m", "demo", *options],  # noqa: S607
             cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,
