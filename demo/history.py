@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
@@ -28,7 +29,7 @@ async def make_history(hub: DemoHub, progress: Callable[[str], None]) -> str:
     lines = await _pipeline(hub, progress, "run")
     progress("writing the report")
     await _pipeline(hub, progress, "report")
-    events = lines[0].partition(" events")[0] if lines else "all"
+    events = next((found[1] for line in lines if (found := re.match(r"([\d,]+) events", line))), "all")
     return (
         f"The report is ready, {time.monotonic() - started:.0f} s after the story: Spark made tables of {events} "
         f"events. In the dashboard: {hub.url}/#/history, Reports"
@@ -49,23 +50,19 @@ async def _pipeline(hub: DemoHub, progress: Callable[[str], None], *words: str) 
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True
     )
-    said: list[str] = []
+    lines: list[str] = []
 
     async def follow(stream: asyncio.StreamReader | None) -> None:
         async for raw in stream or asyncio.StreamReader():
-            line = raw.decode(errors="replace").strip()
-            said.append(line)
-            if line:
-                progress(line)
-
-    async def output() -> list[str]:
-        text = await process.stdout.read() if process.stdout is not None else b""
-        return text.decode(errors="replace").splitlines()
+            if line := raw.decode(errors="replace").strip():
+                lines.append(line)
+                if step := re.match(r"(\d+ of \d+) START (.+)", line):
+                    progress(f"step {step[1]}, {step[2]}")
 
     try:
-        lines, _ = await asyncio.gather(output(), follow(process.stderr))
+        await asyncio.gather(follow(process.stdout), follow(process.stderr))
         if await process.wait():
-            raise PipelineFailed("\n".join([*said[-5:], *lines[-5:]]))
+            raise PipelineFailed("\n".join(lines[-10:]))
         return lines
     finally:
         await _end(process)

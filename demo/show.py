@@ -52,6 +52,8 @@ def show() -> None:
 @contextmanager
 def _one_line_at_the_end() -> Iterator[None]:
     """Treat all signals that end a program as Ctrl-C; say where the data is, and do not accept a second one."""
+    # A shell that starts a program in the background lets it ignore Ctrl-C; then no signal at all would end it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     try:

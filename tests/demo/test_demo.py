@@ -1,5 +1,6 @@
 """`make demo`, run as a process: the story, the open matters, interruptions, a second run and a taken port."""
 
+import asyncio
 import json
 import os
 import re
@@ -11,9 +12,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import httpx2
 import pytest
+from demo.history import make_history
+from demo.hub import DemoHub
 
 from tocsin.hub.wakers.process import is_running as woken_agent_runs
 from tocsin.hub.wakers.process import read_note
@@ -29,8 +34,8 @@ class Demo:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "COLUMNS": "160", "TERM": "dumb"}
         self.folder = folder
         self.process = subprocess.Popen(  # noqa: S603
-            # Whoever runs the tests in the background ignores the signal, and its children would, too.
-            ["env", "--default-signal=INT", sys.executable, "-m", "demo", *options],  # noqa: S607
+            # As a shell starts a program in the background: that must not keep a signal from ending it.
+            ["env", "--ignore-signal=INT", sys.executable, "-m", "demo", *options],  # noqa: S607
             cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -221,13 +226,29 @@ def test_a_taken_port_is_said_at_once(tmp_path: Path) -> None:
             elsewhere.interrupt()
 
 
+def test_the_steps_of_the_pipeline_are_told_and_its_events_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "tocsin.py"
+    program.write_text("print('1 of 2 START spark\\n1 of 2 DONE spark [3.10 s]\\n1,234 events of 2 new segments')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "hub" / "segments").mkdir(parents=True)
+    (tmp_path / "hub" / "segments" / "1.zst").touch()
+    os.utime(tmp_path / "hub" / "segments" / "1.zst", (2**31, 2**31))
+    hub = SimpleNamespace(root=tmp_path, data=tmp_path / "hub", url="http://hub")
+    told: list[str] = []
+    found = asyncio.run(make_history(cast("DemoHub", hub), told.append))
+    assert told[1:3] == ["starting Spark", "step 1 of 2, spark"]
+    assert "tables of 1,234 events" in found
+
+
 @pytest.mark.skipif(not os.environ.get("TOCSIN_SOAK"), reason="Spark takes a while: make soak")
 def test_the_report_is_in_the_dashboard(tmp_path: Path) -> None:
     with demo(tmp_path, "--quick", "--port", "0") as running:
         running.until("history: starting Spark")
-        running.until("history: reading segments")
-        running.until("history: tables")
-        url = running.until(r"✓ The report is ready.* (http://\S+)/#/history, Reports")[1]
+        running.until(r"history: step \d of \d, events")
+        running.until(r"history: step \d of \d, tables")
+        url = running.until(r"✓ The report is ready.* tables of [\d,]+ events.* (http://\S+)/#/history, Reports")[1]
         token = (tmp_path / ".demo" / "hub" / "tokens" / "hugo.token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
         (report,) = httpx2.get(f"{url}/v1/history/reports", headers=headers).json()["items"]
