@@ -15,6 +15,8 @@ from tocsin.core.protocol.previews import preview
         ({"id": 7, "question": "merge it?"}, "merge it?"),
         ({"summary": "second", "text": "first"}, "first"),
         ({"text": "", "title": "only a title"}, "only a title"),
+        ({"taskId": "t-1", "taskRef": "T1", "taskDescription": "Port the parser"}, "Port the parser"),
+        ({"taskId": "t-1", "status": "in_progress", "currentStep": "tests"}, "tests"),
         ({"done": 3, "of": 7}, '{"done":3,"of":7}'),
         ({"text": {"nested": True}}, '{"text":{"nested":true}}'),
         ({}, ""),
