@@ -23,7 +23,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from bench import wake
+from bench import stations, wake
 from bench.report import Aim, Run, median_of, options, table
 
 #: Policy without rate limits and expiry, so that only the gateways are measured.
@@ -107,7 +107,7 @@ AIMS = (
 class Hub:
     """A hub process, with an agent for every connection."""
 
-    def __init__(self, data: Path, policy: str = POLICY, server: str = "") -> None:
+    def __init__(self, data: Path, policy: str = POLICY, server: str = "", *, stations: Path | None = None) -> None:
         self.data = data
         data.mkdir(parents=True)
         (data / "server.yaml").write_text(server, encoding="utf-8")
@@ -115,7 +115,7 @@ class Hub:
         command = [
             sys.executable,
             "-m",
-            "tocsin",
+            *(["tocsin"] if stations is None else ["bench.stations", str(stations)]),
             "serve",
             "--data",
             str(data),
@@ -170,16 +170,16 @@ class Load:
             self._process.stdin.close()
             self._process.stdin = None
 
-    def figures(self) -> dict[str, float]:
+    def figures(self) -> dict[str, Any]:
         """Wait for its results."""
         output, trouble = self._process.communicate()
         if self._process.returncode:
             sys.exit(f"the load failed:\n{trouble}")
-        found: dict[str, float] = json.loads(output.splitlines()[-1])
+        found: dict[str, Any] = json.loads(output.splitlines()[-1])
         return found
 
 
-def _under_load(task: dict[str, Any]) -> dict[str, float]:
+def _under_load(task: dict[str, Any]) -> dict[str, Any]:
     """Measure Critical messages from a separate process, so that the load's own delays are not included."""
     flood = Load({**task, "kind": "ws", "deliver": True, "seconds": task["seconds"] + RING_AFTER_S})
     time.sleep(RING_AFTER_S)
@@ -188,13 +188,17 @@ def _under_load(task: dict[str, Any]) -> dict[str, float]:
     return {**urgent, "per_s": calm["per_s"], "messages": calm["messages"]}
 
 
-def measure(row: dict[str, Any], root: Path, seconds: float) -> dict[str, float]:
-    """Run one measurement against a new hub, or one of the floor."""
+def measure(
+    row: dict[str, Any], root: Path, seconds: float, steps: list[dict[str, float]] | None = None
+) -> dict[str, float]:
+    """Run one measurement against a new hub, or one of the floor; those of Critical messages are added to `steps`."""
     if row["kind"] == "floor":
         return Load({**row, "folder": str(root)}).figures()
     wakes = row["kind"] in ("wake", "channel")
     data = root / secrets.token_hex(4)
-    hub = Hub(data, POLICY + wake.POLICY, wake.SERVER) if wakes else Hub(data)
+    traced = data / "stations.json" if row["kind"] == "critical" else None
+    hub = Hub(data, POLICY + wake.POLICY, wake.SERVER) if wakes else Hub(data, stations=traced)
+    sent: dict[str, list[float]] = {}
     try:
         agents = row["connections"] + (2 if row["kind"] == "critical" else 1)
         tokens = [hub.token(f"agent{number}") for number in range(agents)]
@@ -203,13 +207,16 @@ def measure(row: dict[str, Any], root: Path, seconds: float) -> dict[str, float]
         if wakes:
             (data / "tokens").mkdir(exist_ok=True)
             (data / "tokens" / "bench.token").write_text(tokens[0], encoding="ascii")
-            found = wake.measure(row["kind"], hub.url, data, tokens)
-            return found | {"hub_cpu_us": (hub.cpu_s() - before) / found["messages"] * 1e6}
+            woken = wake.measure(row["kind"], hub.url, data, tokens)
+            return woken | {"hub_cpu_us": (hub.cpu_s() - before) / woken["messages"] * 1e6}
         found = _under_load(task) if row["kind"] == "critical" else Load(task).figures()
         found["hub_cpu_us"] = (hub.cpu_s() - before) / max(1.0, found["messages"]) * 1e6
+        sent = found.pop("stamps", sent)
         return found
     finally:
         hub.close()
+        if traced is not None and steps is not None:
+            steps += stations.steps_of(sent, json.loads(traced.read_text(encoding="ascii")))
 
 
 def main() -> None:
@@ -224,6 +231,7 @@ def main() -> None:
     names = [*ROWS] if chosen.all else chosen.only
     seconds = chosen.seconds or (QUICK_SECONDS if chosen.quick else SECONDS)
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    steps: list[dict[str, float]] = []
     with (
         Run("bench-hub", chosen, rounds=ROUNDS) as run,
         tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root,
@@ -231,7 +239,7 @@ def main() -> None:
         for number in range(run.rounds):
             for name in names:
                 print(f"round {number + 1} of {run.rounds}: {name}", file=sys.stderr)
-                rounds[name].append(measure(_row(name, chosen.connections, run.quick), Path(root), seconds))
+                rounds[name].append(measure(_row(name, chosen.connections, run.quick), Path(root), seconds, steps))
     found = {name: median_of(measured) for name, measured in rounds.items()}
     head = ["", "confirmed/s", "send p50 ms", "send p99 ms", "end to end p50", "p99 ms", "hub µs each"]
     text = table(head, [[LABELS[name], *_cells(figures)] for name, figures in found.items()])
@@ -240,6 +248,7 @@ def main() -> None:
     if urgent := found.get("critical_saturated"):
         late = f"{urgent['late_p50_ms']:.2f} ms late (p99 {urgent['late_p99_ms']:.2f})"
         text += f"\nscheduling delay of the process that sends Critical messages: {late}"
+        text += f"\n\n{stations.breakdown(steps)}"
     run.finish(text, figures_of(found), AIMS)
 
 

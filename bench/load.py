@@ -84,6 +84,8 @@ class Figures:
         self.messages = 0
         self.sends: list[float] = []
         self.ends: list[float] = []
+        #: When each message whose arrival is measured was sent, and when it arrived.
+        self.stamps: dict[str, tuple[float, float]] = {}
         #: Scheduling delays of this process, milliseconds, which are part of its figures.
         self.late: list[float] = []
 
@@ -99,10 +101,12 @@ class Figures:
             self.confirmed += count
             self.sends.append((now - started) * 1e3)
 
-    def arrived(self, started: float) -> None:
+    def arrived(self, started: float, message_id: str = "") -> None:
         now = clock()
         if self.begin <= now <= self.end:
             self.ends.append((now - started) * 1e3)
+            if message_id:
+                self.stamps[message_id] = (started, now)
 
     def result(self) -> dict[str, float]:
         found = {"per_s": self.confirmed / (self.end - self.begin), "messages": float(self.messages)}
@@ -178,9 +182,10 @@ class Socket:
             for item in ITEMS.decode(frame):
                 if item.deliver is not None:
                     arrived.append(item.deliver.signal_id)
-                    started = Socket.started.pop(item.deliver.envelope.message_id, None)
+                    message_id = item.deliver.envelope.message_id
+                    started = Socket.started.pop(message_id, None)
                     if started is not None:
-                        self._figures.arrived(started)
+                        self._figures.arrived(started, message_id)
                 elif trouble := bytes(item.problem) or bytes(item.bye):
                     sys.exit(f"refused: {trouble.decode()}")
                 elif item.re is not None and item.re in self._frames:
@@ -215,8 +220,8 @@ async def over_websocket(task: dict[str, Any]) -> dict[str, float]:
     return figures.result()
 
 
-async def ring(task: dict[str, Any]) -> dict[str, float]:
-    """Measure the time of a Critical message to its recipient, at intervals."""
+async def ring(task: dict[str, Any]) -> dict[str, Any]:
+    """Measure the time of a Critical message to its recipient, at intervals; `stamps` has the times of each."""
     figures = Figures(task["seconds"])
     sender = await Socket.open(task, task["connections"], figures, window=256, timed=True)
     receiver = await Socket.open(task, task["connections"] + 1, figures, window=256)
@@ -229,7 +234,7 @@ async def ring(task: dict[str, Any]) -> dict[str, float]:
         figures.late.append((clock() - asleep - CRITICAL_EVERY_S) * 1e3)
     for socket in (sender, receiver):
         await socket.close()
-    return figures.result()
+    return figures.result() | {"stamps": figures.stamps}
 
 
 class Caller:

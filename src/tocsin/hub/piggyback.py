@@ -8,6 +8,7 @@ does: an answer can be lost on its way. Messages whose cursor is not quoted in t
 import asyncio
 
 from tocsin.core.commands import Caller, Confirm, Drain, Heartbeat, OpenSession, Reply, SessionKind, SessionReady
+from tocsin.core.errors import Problem
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Session
 from tocsin.hub.hosting.host import Host
@@ -35,10 +36,18 @@ class Piggyback:
             self._host.submit(Heartbeat(session.session), caller)
         return confirmed
 
-    def waiting(self, caller: Caller) -> tuple[int, ...]:
-        """Return the number of waiting messages by priority; all zero for an agent that is not registered."""
-        agent = self._host.exchange.state.agents.get(caller.agent)
-        return (0,) * len(Priority) if agent is None else agent.mailbox.depths()
+    async def waiting_below(self, caller: Caller, level: int) -> tuple[int, ...] | None:
+        """Return the number of waiting messages by priority if all of them are below a level.
+
+        Null means that only a drain can answer: a message of that level or above waits, there is no session, or the
+        project is not served. The numbers are returned when what they are based on is durable.
+        """
+        if self._session_of(caller) is None:
+            return None
+        depths = self._host.exchange.state.agents[caller.agent].mailbox.depths()
+        if any(depths[level:]) or isinstance(await self._host.durable(), Problem):
+            return None
+        return depths
 
     async def attach(self, caller: Caller) -> Reply:
         """Return the caller's session, opening one if there is none, or the refusal."""

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.gateways.hubs import envelope
 from tests.gateways.mcp.test_mount import asked, mcp_team, post
+from tocsin.core.commands import Send
+from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.priority import Priority
 from tocsin.gateways.mcp.direct import DirectCalls
+from tocsin.hub.piggyback import Piggyback
 
 MODERN = "2026-07-28"
 HANDSHAKE = ("2025-06-18", "2025-11-25")
@@ -70,6 +75,43 @@ async def test_an_answer_is_that_of_the_library(
         assert answered.status_code == by_library.status_code == 200
         assert answered.headers["content-type"] == by_library.headers["content-type"]
         assert _timeless(answered.json()) == _timeless(by_library.json())
+
+
+async def test_the_inbox_is_drained_only_for_something_urgent(
+    tmp_path: Path, direct: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drained: list[int] = []
+    drain = Piggyback.drain
+
+    async def watched(self: Piggyback, *arguments: Any) -> Any:
+        drained.append(1)
+        return await drain(self, *arguments)
+
+    monkeypatch.setattr(Piggyback, "drain", watched)
+
+    async with mcp_team(tmp_path) as team:
+        body, headers = request_of(MODERN, "get_me")
+        assert (await post(team, "bob", body, **headers)).status_code == 200
+        await team.post("ada", "/v1/messages", envelope(1))
+        drained.clear()
+        calm = (await post(team, "bob", body, **headers)).json()["result"]["structuredContent"]["inbox"]
+        assert (calm["waiting"]["Info"], calm["urgent"], drained) == (1, [], [])
+        await team.post("ada", "/v1/messages", envelope(2, priority="Blocking"))
+        urgent = (await post(team, "bob", body, **headers)).json()["result"]["structuredContent"]["inbox"]
+        assert [message["message_id"] for message in urgent["urgent"]] == ["msg_2_x"]
+        assert (urgent["waiting"]["Info"], drained) == (1, [1])
+        assert direct == [True] * 3
+
+
+async def test_the_number_of_waiting_messages_is_told_once_they_are_durable(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
+        host, bob = team.hub.host, team.hub.authority.authenticate(team.tokens["bob"]).caller
+        piggyback = team.hub.project.piggyback
+        await piggyback.attach(bob)
+        ada = team.hub.authority.authenticate(team.tokens["ada"]).caller
+        sent = host.submit(Send(parse_envelope(json.dumps(envelope(1)).encode(), 10_000)), ada)
+        assert await piggyback.waiting_below(bob, Priority.BLOCKING) == (1, 0, 0, 0, 0)
+        assert sent.done()
 
 
 def _timeless(answer: Any) -> Any:

@@ -2,8 +2,9 @@
 
 import difflib
 import logging
-from collections.abc import Container
-from typing import Any
+from collections.abc import Awaitable, Callable, Container
+from functools import partial
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,6 +20,8 @@ from tocsin.wire.operation import Operation
 __all__ = ["TextContent", "ToolResult", "call_tool"]
 
 _log = logging.getLogger("tocsin.mcp")
+#: Returns the inbox of an answer.
+InboxOf: TypeAlias = Callable[[], Awaitable[Inbox]]
 
 
 class TextContent(msgspec.Struct, frozen=True):
@@ -36,22 +39,25 @@ class ToolResult(msgspec.Struct, frozen=True, rename="camel"):
     is_error: bool
 
 
-async def call_tool(tool_call: ToolCall, name: str, arguments: dict[str, Any]) -> ToolResult:
+async def call_tool(
+    tool_call: ToolCall, name: str, arguments: dict[str, Any], inbox_of: InboxOf | None = None
+) -> ToolResult:
     """Run a tool; every result carries the inbox, and every call can quote cursors as `receipt`."""
     row = TOOLS.get(name)
+    inbox_of = inbox_of or partial(urgent_inbox, tool_call)
     try:
         if row is None:
             raise _unknown_tool(name)
         arguments = await _receipt_confirmed(tool_call, arguments)
         outcome = await run_tool(tool_call, row, arguments)
     except TocsinError as error:
-        return await _refused(tool_call, error.problem, row, arguments)
+        return await _refused(inbox_of, error.problem, row, arguments)
     except Exception:
         _log.exception("%s failed", name)
         problem = Problem(INTERNAL_ERROR, "the server failed to answer; its log has the reason")
-        return await _refused(tool_call, problem, row)
+        return await _refused(inbox_of, problem, row)
     reply = outcome.reply if isinstance(outcome.reply, dict) else {"items": outcome.reply}
-    inbox = await _inbox(tool_call) if outcome.waiting is None else waiting_inbox(outcome.waiting, outcome.cursor)
+    inbox = await _inbox(inbox_of) if outcome.waiting is None else waiting_inbox(outcome.waiting, outcome.cursor)
     return _result(outcome.text, reply, inbox)
 
 
@@ -75,7 +81,7 @@ def _unknown_tool(name: str) -> TocsinError:
 
 
 async def _refused(
-    tool_call: ToolCall, problem: Problem, row: Operation | None, given: Container[str] = ()
+    inbox_of: InboxOf, problem: Problem, row: Operation | None, given: Container[str] = ()
 ) -> ToolResult:
     arguments = () if row is None else row.request.__struct_fields__
     names = ENVELOPE_ARGUMENTS | ({"$.messageId": "reply_id"} if "reply_id" in arguments else {})
@@ -84,13 +90,13 @@ async def _refused(
         names["$.receiver.type"] = "type"
     refused = refusal_of(problem, arguments, names)
     reply = {"problem": msgspec.to_builtins(refused)}
-    return _result("\n".join(refusal_lines(refused)), reply, await _inbox(tool_call), is_error=True)
+    return _result("\n".join(refusal_lines(refused)), reply, await _inbox(inbox_of), is_error=True)
 
 
-async def _inbox(tool_call: ToolCall) -> Inbox:
+async def _inbox(inbox_of: InboxOf) -> Inbox:
     """Fetch the urgent messages; a result is not lost because that fails."""
     try:
-        return await urgent_inbox(tool_call)
+        return await inbox_of()
     except TocsinError as error:
         _log.info("the inbox could not be read: %s", error)
         return waiting_inbox({})

@@ -6,9 +6,12 @@ from typing import Any
 
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import AgentRef
+from tocsin.core.protocol.priority import VOCABULARY
+from tocsin.gateways.mcp.inbox import URGENT, Inbox, urgent_inbox, waiting_inbox
 from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, as_json
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.operations import Call, perform
+from tocsin.hub.operations.records import by_priority
 from tocsin.hub.project import Project
 from tocsin.wire.operation import Operation
 from tocsin.wire.table import OPERATIONS
@@ -47,6 +50,11 @@ class HubToolCall:
         confirmed = self._project.piggyback.next_call(self._grant.caller, receipt)
         if confirmed is not None:
             await confirmed
+
+    async def inbox(self) -> Inbox:
+        """Return the inbox of an answer; a drain is needed only while something urgent waits."""
+        waiting = await self._project.piggyback.waiting_below(self._grant.caller, VOCABULARY[URGENT])
+        return await urgent_inbox(self) if waiting is None else waiting_inbox(by_priority(waiting))
 
     async def sender(self) -> AgentRef:
         """Return the calling agent as its envelopes name it."""

@@ -9,10 +9,20 @@ from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
 from tocsin.gateways.mcp.text import NOTE, quoted
 from tocsin.gateways.mcp.tool_call import ToolCall
 
-__all__ = ["Fetched", "Inbox", "ShownMessage", "fetch", "inbox_text", "shown", "urgent_inbox", "waiting_inbox"]
+__all__ = [
+    "URGENT",
+    "Fetched",
+    "Inbox",
+    "ShownMessage",
+    "fetch",
+    "inbox_text",
+    "shown",
+    "urgent_inbox",
+    "waiting_inbox",
+]
 
 #: Lowest priority that any answer carries.
-_URGENT = "Blocking"
+URGENT = "Blocking"
 _NOT_REGISTERED = "E_AUTH_007"
 
 
@@ -72,7 +82,7 @@ async def urgent_inbox(tool_call: ToolCall) -> Inbox:
     """Fetch the urgent messages that an answer carries; raise a refusal except for an agent without an inbox."""
     limits = tool_call.limits
     try:
-        fetched = await fetch(tool_call, limits.urgent_max, _URGENT, limits.urgent_bytes_max)
+        fetched = await fetch(tool_call, limits.urgent_max, URGENT, limits.urgent_bytes_max)
     except TocsinError as error:
         if error.code != _NOT_REGISTERED:
             raise

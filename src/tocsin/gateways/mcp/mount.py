@@ -152,7 +152,7 @@ class _Endpoint:
                 await self._manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
                 return
             tool_call.trace = trace_in(direct.meta) or trace_in(request.headers)
-            result = await call_tool(tool_call, direct.name, direct.arguments)
+            result = await call_tool(tool_call, direct.name, direct.arguments, tool_call.inbox)
         response = Response(self._direct.answer(direct, result), media_type="application/json")
         await response(scope, exchange.receive, exchange.send)
 
