@@ -102,11 +102,14 @@ class Cluster:
             time.sleep(0.05)
 
     def _alive(self) -> list[str]:
-        """Return the workers that are registered; the master listens before it has attached this page."""
+        """Return the workers that are registered.
+
+        Before the master has attached this page, nothing or another page answers.
+        """
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=10) as answer:
                 return [worker["id"] for worker in json.load(answer)["workers"] if worker["state"] == "ALIVE"]
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
+        except (urllib.error.URLError, ConnectionError, TimeoutError, json.JSONDecodeError):
             return []
 
     def stop(self) -> None:
