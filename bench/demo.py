@@ -58,7 +58,10 @@ def main() -> None:
     parser = options("bench-demo", __doc__, rounds=ROUNDS)
     chosen = parser.parse_args()
     words = ["--quick", "--without-pipeline"] if chosen.quick else []
-    with Run("bench-demo", chosen, rounds=ROUNDS, rounds_min=2) as run, tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root:
+    with (
+        Run("bench-demo", chosen, rounds=ROUNDS, rounds_min=2) as run,
+        tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root,
+    ):
         rounds = [measure(Path(root), *words) for _ in range(run.rounds)]
     names = [name for name in (*PARTS, "cpu") if name in rounds[0]]
     text = table(
