@@ -16,6 +16,7 @@ __all__ = [
     "LOAD_MAX",
     "Load",
     "LoadWatch",
+    "OwnTime",
     "Process",
     "Sample",
     "cpu_model",
@@ -29,6 +30,8 @@ LOAD_MAX = 0.2
 BEFORE_S = 3.0
 #: Length of the windows of which the busiest is reported, seconds.
 WINDOW_S = 5.0
+#: Looks at the processes in a window: those that start and end between two looks are not seen.
+_LOOKS = 10
 _PROC = Path("/proc")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2
@@ -48,6 +51,8 @@ class Process(NamedTuple):
     parent: int
     #: Its own processor time and that of its ended children, ticks.
     ticks: int
+    #: Its own processor time, ticks.
+    alone: int = 0
 
 
 def running_processes() -> dict[int, Process]:
@@ -60,7 +65,8 @@ def running_processes() -> dict[int, Process]:
             except OSError:  # It has ended.
                 continue
             fields = status.rpartition(")")[2].split()
-            found[int(folder.name)] = Process(int(fields[1]), sum(map(int, fields[11:15])))
+            times = list(map(int, fields[11:15]))
+            found[int(folder.name)] = Process(int(fields[1]), sum(times), times[0] + times[1])
     return found
 
 
@@ -90,13 +96,32 @@ class Sample(NamedTuple):
     kernel: int
 
 
-def take_sample() -> Sample:
+class OwnTime:
+    """Processor time of this process and of all that it started.
+
+    A process that ends gives its time to its parent, unless the parent does not wait for it, as Spark does with its
+    Python workers, or has ended before. So the time of every process that was seen is kept as well. Both counts can
+    only be too small, and the larger one is taken.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+        self._most = 0
+
+    def ticks(self, processes: dict[int, Process]) -> int:
+        """Return the time until now, given all processes."""
+        me = os.getpid()
+        own = [pid for pid in processes if pid in self._seen or _descends(pid, me, processes)]
+        self._seen |= {pid: processes[pid].alone for pid in own}
+        self._most = max(self._most, sum(processes[pid].ticks for pid in own), sum(self._seen.values()))
+        return self._most
+
+
+def take_sample(own: OwnTime) -> Sample:
     """Return the processor times of now."""
     processes = running_processes()
-    me = os.getpid()
-    own = sum(process.ticks for pid, process in processes.items() if _descends(pid, me, processes))
     kernel = sum(process.ticks for pid, process in processes.items() if _KTHREADD in (pid, process.parent))
-    return Sample(time.perf_counter(), _busy_ticks(), own, kernel)
+    return Sample(time.perf_counter(), _busy_ticks(), own.ticks(processes), kernel)
 
 
 def _others(first: Sample, last: Sample) -> float:
@@ -107,9 +132,10 @@ def _others(first: Sample, last: Sample) -> float:
 
 def measure_load(seconds: float = BEFORE_S) -> float:
     """Wait, and return the cores that other programs used meanwhile."""
-    first = take_sample()
+    own = OwnTime()
+    first = take_sample(own)
     time.sleep(seconds)
-    return _others(first, take_sample())
+    return _others(first, take_sample(own))
 
 
 class LoadWatch:
@@ -117,13 +143,14 @@ class LoadWatch:
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self._window_s = window_s
+        self._own = OwnTime()
         self._samples: list[Sample] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="load", daemon=True)
 
     def __enter__(self) -> "LoadWatch":
         """Start to watch."""
-        self._samples.append(take_sample())
+        self._samples.append(take_sample(self._own))
         self._thread.start()
         return self
 
@@ -133,7 +160,7 @@ class LoadWatch:
         """Stop to watch."""
         self._ended.set()
         self._thread.join()
-        self._samples.append(take_sample())
+        self._samples.append(take_sample(self._own))
 
     @property
     def load(self) -> Load:
@@ -144,8 +171,12 @@ class LoadWatch:
         return Load(whole, max([whole, *windows]))
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._window_s):
-            self._samples.append(take_sample())
+        looks = 0
+        while not self._ended.wait(self._window_s / _LOOKS):
+            looks += 1
+            sample = take_sample(self._own)
+            if looks % _LOOKS == 0:
+                self._samples.append(sample)
 
 
 def cpu_model() -> str:

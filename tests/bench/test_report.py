@@ -117,16 +117,28 @@ def test_the_performance_page_has_a_place_for_every_bench_that_writes_it() -> No
 
 def test_own_processes_are_no_load_and_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same busy process, seen by its parent, and by a process that has not started it."""
-    first = machine.take_sample()
+    mine = machine.OwnTime()
+    first = machine.take_sample(mine)
     with subprocess.Popen([sys.executable, "-c", BUSY]) as busy:  # noqa: S603
         while machine.running_processes()[busy.pid].ticks < 30:
             pass
-        last = machine.take_sample()
+        last = machine.take_sample(mine)
         stranger = busy.pid
         own = last.own - first.own
         monkeypatch.setattr("os.getpid", lambda: stranger)
-        seen_by_it = machine.take_sample()
+        seen_by_it = machine.take_sample(machine.OwnTime())
         busy.kill()
     assert own >= 30  # Ticks of the child and of this process, which looked at it.
     assert 30 <= seen_by_it.own <= own
     assert last.busy - first.busy >= 30
+
+
+def test_the_time_of_a_process_that_nobody_waited_for_stays_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grandchild that its parent does not wait for: its time is given to nobody when it ends."""
+    me, own = 10, machine.OwnTime()
+    monkeypatch.setattr("os.getpid", lambda: me)
+    alive = {1: machine.Process(0, 500, 500), me: machine.Process(1, 5, 5), 11: machine.Process(me, 7, 7)}
+    assert own.ticks(alive | {12: machine.Process(11, 100, 100)}) == 112
+    assert own.ticks(alive) == 112
+    orphan = {12: machine.Process(1, 130, 130)}
+    assert own.ticks(alive | orphan) == 142, "a process that was seen stays own when its parent has ended"
