@@ -120,7 +120,7 @@ def test_a_reader_searches_and_no_request_leaves_the_site(address: str) -> None:
         page.goto(f"{address}/index.html")
         page.get_by_label("Search", exact=True).first.click()
         page.get_by_placeholder("Search").fill("priority inheritance")
-        expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=30_000)
+        expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=120_000)
         page.locator(".md-search-result__link").first.click()
         page.wait_for_url(re.compile(r"(leases|inheritance|priorities|glossary)"))
         browser.close()
