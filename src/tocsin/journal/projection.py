@@ -34,7 +34,7 @@ from tocsin.journal.table_definitions import (
 )
 from tocsin.journal.tables import Batch, Standing
 
-__all__ = ["batch_of"]
+__all__ = ["batch_of", "discard"]
 
 _message_row = row_writer(MESSAGE_COLUMNS, FAILURE_COLUMNS, DETAIL_COLUMNS)
 _agent_values = row_writer(AGENT_COLUMNS)
@@ -48,6 +48,8 @@ _NO_FAILURE = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
 _OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
 #: Events or rows between two pauses.
 _PAUSE_EVERY = 128
+#: Events or messages that are freed between two pauses.
+_DISCARD = 1000
 
 
 def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batch:
@@ -94,6 +96,21 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         life_bytes_max=capture.life_bytes_max,
         removed=[(kind, id_) for kind, id_, data in capture.documents if data is None],
     )
+
+
+def discard(capture: Capture, pause: Callable[[], None]) -> None:
+    """Free what a capture holds, a part at a time; it cannot be used afterwards.
+
+    Freeing a hundred thousand events at once keeps the interpreter for tens of milliseconds; nothing is decided then.
+    """
+    events, messages = capture.events, capture.messages
+    while events:
+        del events[-_DISCARD:]
+        pause()
+    while messages:
+        for _ in range(min(_DISCARD, len(messages))):
+            messages.popitem()
+        pause()
 
 
 def _sealed(table: Table, rows: list[Row]) -> tuple[Table, list[Row]]:
@@ -190,7 +207,7 @@ def _message(
         facts.offered.get(number),
         facts.died.get(number),
         number not in capture.forgotten,
-        life_text(facts.lives[number]),
+        life_text(facts.lives.pop(number)),
     )
     return _seal_message(_message_row(message, capture.failures.get(number, _NO_FAILURE), details))
 

@@ -15,7 +15,7 @@ from tocsin.core.policy import Storage
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import Capture
 from tocsin.journal.errors import JournalError, OwnershipLost, TablesDamaged
-from tocsin.journal.projection import batch_of
+from tocsin.journal.projection import batch_of, discard
 from tocsin.journal.segments import Exporter
 from tocsin.journal.tables import Tables
 
@@ -154,6 +154,7 @@ class ProjectionWriter:
             self._capture, self._writing = None, False
             self._wake.notify_all()
         self.written()
+        discard(capture, _pause)
 
     def _pause(self) -> None:
         """Note that rows are being written, and yield the interpreter."""
