@@ -113,7 +113,7 @@ class SqliteJournal:
                 raise OwnershipLost(self.project, group.epoch)
         self._last_seq, self._chain = group.last_seq, chain
         self._note.write(group.last_seq, flushed=self._flushed)
-        self._checkpoints.appended(self._reserve.take_written())
+        self._checkpoints.appended(self._reserve.take_written(self._writer))
         self._reserve.extend(self._writer)
         return self._commit
 

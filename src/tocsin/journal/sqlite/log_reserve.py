@@ -31,43 +31,47 @@ class LogReserve:
         self._step_bytes = step_bytes
         #: Length of the file, as far as it is known.
         self._length = 0
-        #: Number of frames after the last commit.
+        #: Number of frames after the last commit, or more: the log begins again after a checkpoint of all of it.
         self._frames = 0
-        #: Bytes that commits have written to the log since they were last asked for.
-        self._written = 0
+        #: Number of pages that the connection has written.
+        self._pages = 0
 
     def watch(self, connection: apsw.Connection) -> None:
-        """Count the frames that a connection commits."""
-        connection.set_wal_hook(self._committed)
+        """Begin to count what a connection writes."""
+        self._pages = _pages_written(connection)
 
-    def take_written(self) -> int:
+    def take_written(self, connection: apsw.Connection) -> int:
         """Return the number of bytes that commits have written to the log since the last call."""
-        written, self._written = self._written, 0
-        return written
+        # SQLite's hook for the same purpose would need the interpreter in the middle of every commit.
+        pages = _pages_written(connection)
+        new, self._pages = pages - self._pages, pages
+        self._frames += new
+        return new * self._frame_bytes
 
     def extend(self, connection: apsw.Connection) -> None:
         """Extend the log if less than half a step is left; a failure only makes commits slower."""
-        end, half = _HEADER_BYTES + self._frames * self._frame_bytes, self._step_bytes // 2
-        if not self._step_bytes or end + half <= self._length:
+        half = self._step_bytes // 2
+        if not self._step_bytes or self._end + half <= self._length:
             return
         try:
+            self._frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            if self._end + half <= self._length:
+                return
             connection.execute("BEGIN IMMEDIATE")
             try:
-                self._length = self._extended(end + half)
+                self._length = self._extended(self._end + half)
             finally:
                 connection.execute("ROLLBACK")
         except (apsw.Error, OSError) as error:
             _log.debug("%s could not be extended: %s", self._log.name, error)
-            self._length = end + self._step_bytes  # Not tried again before that.
+            self._length = self._end + self._step_bytes  # Not tried again before that.
             if connection.in_transaction:  # The next commit would only join it, so it has to fail.
                 connection.close(True)
 
-    def _committed(self, connection: apsw.Connection, database: str, frames: int) -> int:
-        # The log begins again after a checkpoint of everything in it.
-        new = frames - self._frames if frames >= self._frames else frames
-        self._frames = frames
-        self._written += new * self._frame_bytes
-        return apsw.SQLITE_OK
+    @property
+    def _end(self) -> int:
+        """Return where the last commit ends in the file, or later."""
+        return _HEADER_BYTES + self._frames * self._frame_bytes
 
     def _extended(self, needed: int) -> int:
         """Write a step of zeros after the end of the file if it is shorter than needed; return its length."""
@@ -80,3 +84,7 @@ class LogReserve:
             return length + os.pwrite(descriptor, bytes(self._step_bytes), length)
         finally:
             os.close(descriptor)
+
+
+def _pages_written(connection: apsw.Connection) -> int:
+    return connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
