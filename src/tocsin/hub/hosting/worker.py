@@ -11,6 +11,9 @@ __all__ = ["Worker"]
 Result = TypeVar("Result")
 Job = Callable[[], None]
 
+#: How long the event loop waits at most for the thread to begin with a job, seconds.
+_BEGIN_MAX_S = 0.001
+
 
 class Worker:
     """One thread that runs jobs in order."""
@@ -18,20 +21,39 @@ class Worker:
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        #: Jobs that have not reported their end to the loop.
+        self._under_way = 0
+        #: Held by the loop; released by the thread when it begins with a job.
+        self._begun = threading.Lock()
+        self._begun.acquire()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def start(self, job: Callable[[], Result], done: Callable[[Result | None, Exception | None], None]) -> None:
-        """Run a job; `done` gets its result, or its exception, on the event loop."""
+        """Run a job; `done` gets its result, or its exception, on the event loop.
 
+        A thread that is free begins before this returns. It needs the interpreter for that, which a busy loop would
+        keep until it has nothing to do, so that a commit would not go on beside the decisions but after them.
+        """
+        self._begun.acquire(blocking=False)
+        self._put(job, done)
+        if self._under_way == 1:
+            self._begun.acquire(timeout=_BEGIN_MAX_S)
+
+    def _put(self, job: Callable[[], Result], done: Callable[[Result | None, Exception | None], None]) -> None:
         def run() -> None:
             try:
                 result = job()
             except Exception as error:  # the loop decides what it means
-                self._loop.call_soon_threadsafe(done, None, error)
+                self._loop.call_soon_threadsafe(ended, None, error)
             else:
-                self._loop.call_soon_threadsafe(done, result, None)
+                self._loop.call_soon_threadsafe(ended, result, None)
 
+        def ended(result: Result | None, error: Exception | None) -> None:
+            self._under_way -= 1
+            done(result, error)
+
+        self._under_way += 1
         self._jobs.put(run)
 
     async def run(self, job: Callable[[], Result]) -> Result:
@@ -46,7 +68,7 @@ class Worker:
             else:
                 future.set_result(result)  # type: ignore[arg-type]
 
-        self.start(job, done)
+        self._put(job, done)
         return await future
 
     async def close(self) -> None:
@@ -55,5 +77,8 @@ class Worker:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
+        begun = self._begun
         while (job := self._jobs.get()) is not None:
+            if begun.locked():
+                begun.release()
             job()
