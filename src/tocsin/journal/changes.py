@@ -102,7 +102,8 @@ class _EndedQueueTracker:
         end = self.head + len(entries)
         new = min(end - self.captured, len(entries))
         self.captured = end
-        return EndedQueue(self.name, self.head, end, list(islice(entries, len(entries) - new, None)))
+        # From the end, because the entries before the new ones are many.
+        return EndedQueue(self.name, self.head, end, list(islice(reversed(entries), new))[::-1])
 
 
 class _Observations:
