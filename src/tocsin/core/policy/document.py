@@ -38,6 +38,7 @@ LATER: dict[str, Any] = {
     "storage.projection_bytes_max": 67_108_864,
     "storage.projection_lag_max": 200_000,
     "storage.projection_slice": 2000,
+    "storage.projection_pause_s": 0.001,
     "storage.backup_interval_s": 21_600.0,
     "approvals.handoffs.tool_permission": {"enabled": False, "message_types": [], "timeout_s": 300.0},
     "wake": {

@@ -46,6 +46,9 @@ class Storage(Concern, frozen=True):
     projection_lag_max: Count
     #: Events after which the messages that they changed are copied for the next update.
     projection_slice: Count
+    #: Pause after every few rows of such an update, seconds, so that decisions and commits have the interpreter
+    #: meanwhile; shorter if a reader waits for the tables, or if they are far behind.
+    projection_pause_s: Annotated[float, Meta(ge=0, le=0.1)]
     #: Bytes that the recorded history of one message may take in the tables.
     life_bytes_max: Count
     #: Whether payloads can be searched.

@@ -78,6 +78,7 @@ class ProjectionSchedule:
             future.set_result(None)
         else:
             self._awaited.append((seq, future))
+            self._writer.hurried = True
         return future
 
     def capture_if_due(self, payload_bytes: int) -> Capture | None:
@@ -152,6 +153,7 @@ class ProjectionSchedule:
             return
         self.is_full = self._state.exchange.state.seq - projected >= self._state.storage.projection_lag_max
         if self._awaited or self._due or self.is_full:
+            self._writer.hurried = bool(self._awaited)
             self.request()
         if not self.is_full:
             self._made_room()

@@ -23,7 +23,7 @@ __all__ = ["ProjectionWriter"]
 
 _log = logging.getLogger(__name__)
 
-#: A pause that is long enough for a thread that waits for the interpreter to get it.
+#: The shortest pause: long enough for a thread that waits for the interpreter to get it.
 _PAUSE_S = 0.0002
 
 
@@ -60,11 +60,15 @@ class ProjectionWriter:
         self._failures = 0
         self._announced = 0
         self._seen_seq = 0
+        #: Last event of the capture that was written last, or is being written.
+        self._writing_seq = 0
         self._next_prune = 0.0
         self._next_backup = 0.0
         self._next_chores = 0.0
         #: When rows were last given to the tables, by the monotonic clock.
         self.progressed_at = 0.0
+        #: Whether somebody waits for the tables; until the capture is written.
+        self.hurried = False
         #: Called on this thread when a capture has been written.
         self.written: Callable[[], None] = lambda: None
         #: Sequence number of the last commit; set by the host.
@@ -95,6 +99,7 @@ class ProjectionWriter:
     def settle(self) -> None:
         """Wait until the last capture is written, or has failed."""
         with self._wake:
+            self.hurried = True
             self._wake.wait_for(lambda: self._capture is None or self._failures > 0 or self._closing)
 
     def drop(self) -> None:
@@ -103,6 +108,7 @@ class ProjectionWriter:
         The state that it belongs to is being rebuilt from the tables, so no attempt to write it may be under way.
         """
         with self._wake:
+            self.hurried = True
             self._wake.wait_for(lambda: self._capture is None or (self._failures > 0 and not self._writing))
             self._capture = None
             self._failures = 0
@@ -148,18 +154,27 @@ class ProjectionWriter:
         # A failure may have been reported after the commit; writing the rows again would fail.
         if not self._failures or self._opened.standing().seq < capture.seq:
             self._journal.harden()
+            self._writing_seq = capture.seq
             self._opened.write(batch_of(capture, self._pause))
         self.projected_seq = capture.seq
         with self._wake:
-            self._capture, self._writing = None, False
+            self._capture, self._writing, self.hurried = None, False, False
             self._wake.notify_all()
         self.written()
-        discard(capture, _pause)
+        discard(capture, self._pause)
 
     def _pause(self) -> None:
-        """Note that rows are being written, and yield the interpreter."""
+        """Note that rows are being written, and yield the interpreter: the longer, the less the tables are needed."""
         self.progressed_at = time.monotonic()
-        _pause()
+        storage = self._storage
+        if storage is None or self.hurried or self._closing or self._is_late(storage):
+            _pause()
+        else:
+            time.sleep(max(_PAUSE_S, storage.projection_pause_s))
+
+    def _is_late(self, storage: Storage) -> bool:
+        """Tell whether so many events follow the capture being written that the next one is soon due."""
+        return self.committed_seq - self._writing_seq >= storage.projection_events_max // 2
 
     @property
     def _opened(self) -> Tables:
