@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fleet.hubs import Address, eventually, serving
+from tocsin.hub.service import Hub
 from tocsin.journal.sqlite import SqliteJournal
 
 
@@ -265,3 +266,36 @@ async def test_open_projects_are_listed_with_their_counts_for_administrators_of_
         assert "projects" not in (await address.call("GET", "/ready", None)).json()
         assert (await address.call("GET", "/v1/projects/open", bob)).status_code == 403
         assert (await address.call("GET", "/v1/projects/open", acme)).status_code == 404
+
+
+async def test_quiet_projects_are_closed_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call of another project does not wait behind the end of all of them."""
+    under_way: list[int] = []
+    now = 0
+    close = Hub.close
+
+    async def slowly(hub: Hub) -> None:
+        nonlocal now
+        now += 1
+        under_way.append(now)
+        await asyncio.sleep(0.02)
+        await close(hub)
+        now -= 1
+
+    names = {f"p{number}" for number in range(9)}
+    async with serving(tmp_path, quiet_s=600, opening_max=2) as address:
+        for name in sorted(names):
+            await address.add(name)
+    async with serving(tmp_path, quiet_s=0.5, opening_max=2) as address:
+        calls = (address.call("GET", "/v1/status", address.admin, tocsin_project=name) for name in sorted(names))
+        await asyncio.gather(*calls)
+        monkeypatch.setattr(Hub, "close", slowly)
+
+        async def all_closed() -> bool:
+            states = await address.states()
+            return all(states[name] == "closed" for name in names)
+
+        await eventually(all_closed)
+        assert len(under_way) >= len(names)
+        assert max(under_way) <= 2
+        monkeypatch.undo()

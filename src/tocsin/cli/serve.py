@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ next, in another terminal:
   tocsin {here}agents add ada --save      an agent and its token
   tocsin {here}top                        what happens
 Ctrl-C stops the hub."""
+#: Threads for calls that block: files, databases, the ends of other threads.
+_THREADS = 32
 _SERVER = """\
 # Settings of this hub: only those that differ from the defaults.
 # port: 7077
@@ -316,8 +319,10 @@ def _tune(config: ServerConfig) -> None:
 
     Objects that exist before the first request live until the end, so the garbage collector skips them: a full
     collection would stop the hub for tens of milliseconds. A short switch interval lets the thread of a finished
-    commit run soon, on which all callers of that commit wait.
+    commit run soon, on which all callers of that commit wait. Threads that wait for a disk or a database need no
+    processor, so there are more of them than asyncio's default allows on a machine with few cores.
     """
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "tocsin"))
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(config.switch_interval_s)

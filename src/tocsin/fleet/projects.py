@@ -359,10 +359,11 @@ class Projects:
         return self._serves_home and name == self._home
 
     def _close_quiet(self) -> None:
+        """Begin to close quiet projects, a few at a time: the first call of another one shares disk and threads."""
         quiet_before = self._loop.time() - self._config.quiet_s
         for name, project in list(self._open.items()):
             quiet = not project.calls and project.used_at < quiet_before and not self._stays_open(name)
-            if project.ended or quiet:
+            if project.ended or (quiet and len(self._closing) < self._config.opening_max):
                 self._begin_closing(name)
                 if self._stays_open(name):
                     self._due[name] = 0

@@ -243,7 +243,7 @@ class ProjectsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quiet_s: Seconds
     #: Projects that are open at the same time; above this number the one that has been quiet longest is closed.
     open_max: Count
-    #: Projects that are opened at the same time because something falls due in them.
+    #: Projects that are opened at the same time because something falls due in them, or closed because they are quiet.
     opening_max: Count
     #: Time for a project to open before its caller is asked to try again, seconds.
     open_timeout_s: Seconds
