@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateways.connected import socket_team
+from tests.gateways.websocket.sockets import socket_team
 from tocsin.client import Agent, ConnectionState, client_config
 from tocsin.core.errors import NotPermitted, TocsinError
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.connected import socket_team
 from tests.gateways.hubs import Team, envelope, registered_team
+from tests.gateways.websocket.sockets import socket_team
 
 
 async def _old(team: Team, agent: str, kind: str = "Manager") -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import uvicorn
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.gateways.hubs import QUICK, Team, envelope
+from tests.gateways.hubs import QUICK, Team, envelope, register_usual
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.server import listen, server_settings
@@ -21,7 +21,7 @@ from tocsin.hub.config import load_config
 from tocsin.hub.service import Hub
 from tocsin.policies import parse_policy
 
-__all__ = ["Client", "SocketTeam", "envelope", "with_sockets"]
+__all__ = ["Client", "SocketTeam", "envelope", "socket_team"]
 
 SUBPROTOCOL = "tocsin.v1"
 #: Frequent sweeps, so that tests do not wait for them.
@@ -174,7 +174,8 @@ class SocketTeam(Team):
 
 
 @contextlib.asynccontextmanager
-async def sockets_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[SocketTeam]:
+async def socket_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[SocketTeam]:
+    """Serve a project on a port, with ada, bob and a director registered."""
     settings = load_config(**{**config, "socket": {**SWEEP, **config.get("socket", {})}})
     hub = await Hub.open(path / "data", parse_policy(policy), settings, project="team")
     gateway = SocketGateway(hub)
@@ -187,6 +188,7 @@ async def sockets_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIte
         team = SocketTeam(hub, client, port, gateway)
         team.server = server
         try:
+            await register_usual(team)
             yield team
         finally:
             await team.close_all()
@@ -194,16 +196,3 @@ async def sockets_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIte
             server.should_exit = True
             await serving
             await hub.close()
-
-
-def with_sockets(path: Path, test: Callable[[SocketTeam], Awaitable[None]], **config: Any) -> None:
-    """Run a test with ada, bob and a director registered."""
-
-    async def run() -> None:
-        async with sockets_at(path, **config) as team:
-            await team.register("ada")
-            await team.register("bob", kind="Implementation")
-            await team.register("boss", "director")
-            await test(team)
-
-    asyncio.run(asyncio.wait_for(run(), 60))

@@ -9,44 +9,38 @@ from typing import Any
 from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+from tests.gateways.websocket.sockets import Client, SocketTeam, envelope
 
 
-def test_what_was_taken_in_is_answered_before_the_goodbye(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada, bob = await team.attach("ada"), await team.attach("bob")
-        inner, gate, taken = team.hub.host._journal, threading.Event(), threading.Event()
-        append = inner.append
+async def test_what_was_taken_in_is_answered_before_the_goodbye(team: SocketTeam) -> None:
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    inner, gate, taken = team.hub.host._journal, threading.Event(), threading.Event()
+    append = inner.append
 
-        def held(group: Any) -> Any:
-            taken.set()
-            gate.wait()
-            return append(group)
+    def held(group: Any) -> Any:
+        taken.set()
+        gate.wait()
+        return append(group)
 
-        inner.append = held  # type: ignore[method-assign]
-        text, futures = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(8)])
-        await ada.raw(text)
-        await asyncio.to_thread(taken.wait)
-        team.hub.closing.set()
-        assert await bob.closed() == 1001
-        assert bob.bye == {"reason": "the hub is shutting down", "resume": True}
-        assert not any(future.done() for future in futures)
-        assert ada.bye is None
-        gate.set()
-        answers = await asyncio.gather(*futures)
-        assert all(answer["ok"]["receipt"]["durability"] == "flushed" for answer in answers)
-        assert await ada.closed() == 1001
-
-    with_sockets(tmp_path, test)
+    inner.append = held  # type: ignore[method-assign]
+    text, futures = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(8)])
+    await ada.raw(text)
+    await asyncio.to_thread(taken.wait)
+    team.hub.closing.set()
+    assert await bob.closed() == 1001
+    assert bob.bye == {"reason": "the hub is shutting down", "resume": True}
+    assert not any(future.done() for future in futures)
+    assert ada.bye is None
+    gate.set()
+    answers = await asyncio.gather(*futures)
+    assert all(answer["ok"]["receipt"]["durability"] == "flushed" for answer in answers)
+    assert await ada.closed() == 1001
 
 
-def test_nobody_new_is_let_in(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        team.hub.closing.set()
-        status, problem = await team.refused("ada")
-        assert (status, problem["code"], problem["retryable"]) == (503, "E_HUB_003", True)
-
-    with_sockets(tmp_path, test)
+async def test_nobody_new_is_let_in(team: SocketTeam) -> None:
+    team.hub.closing.set()
+    status, problem = await team.refused("ada")
+    assert (status, problem["code"], problem["retryable"]) == (503, "E_HUB_003", True)
 
 
 def test_every_answered_send_outlives_the_hub(tmp_path: Path) -> None:
