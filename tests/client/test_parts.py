@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.patience import PATIENCE_S
 from tocsin.client import Retry, client_config
 from tocsin.client.connection.backoff import Backoff
 from tocsin.client.messages.envelopes import EnvelopeReader
@@ -184,10 +183,6 @@ class InboxMachine(RuleBasedStateMachine):
 
 TestInboxMachine = InboxMachine.TestCase
 TestInboxMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-
-
-def on_loop(test: Any) -> None:
-    asyncio.run(asyncio.wait_for(test, PATIENCE_S))
 
 
 async def test_a_redriven_message_counts_as_new() -> None:

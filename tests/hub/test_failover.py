@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.hub.hosting.test_host import ADA, BOB, QUICK, message, run
+from tests.hub.hosting.test_host import ADA, BOB, QUICK, message
 from tests.postgres import Server
 from tests.stores.test_recovery import assert_same, lived
 from tests.workload import SeededIds
@@ -222,11 +222,10 @@ def test_a_replaced_owner_cannot_take_the_tables_back(dsn: str) -> None:
     journal.close()
 
 
-def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
+async def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.acceptance.victim", "postgres", dsn, str(tmp_path / "segments"), "1"]
     victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
-
-    async def test() -> None:
+    try:
         out = victim.stdout
         assert out is not None
         lines = [out.readline() for _ in range(200)]
@@ -242,9 +241,6 @@ def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
         missing = [name for name in sent if not tables.signals(name)]
         tables.close()
         assert not missing
-
-    try:
-        run(test())
     finally:
         victim.kill()
         victim.communicate()

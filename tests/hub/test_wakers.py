@@ -288,10 +288,8 @@ async def test_a_webhook_that_refuses_fails_the_wake(tmp_path: Path, outside: Ou
         ({"command": ["true"], "colour": "red"}, "colour"),
     ],
 )
-def test_a_waker_that_cannot_work_is_refused_at_the_start(tmp_path: Path, waker: dict[str, Any], wrong: str) -> None:
-    async def story() -> None:
-        async with sleeping_bob(tmp_path, waker):
-            pass
-
+async def test_a_waker_that_cannot_work_is_refused_at_the_start(
+    tmp_path: Path, waker: dict[str, Any], wrong: str
+) -> None:
     with pytest.raises(Exception, match=wrong):
-        asyncio.run(story())
+        await sleeping_bob(tmp_path, waker).__aenter__()

@@ -69,17 +69,14 @@ async def play(interface: Interface) -> list[Answer]:
     return outcomes
 
 
-def outcomes_of(path: Path, kind: str) -> list[Answer]:
-    async def run() -> list[Answer]:
-        async with embedded(path) if kind == "embedded" else hub_interface(path, kind) as interface:
-            return await play(interface)
-
-    return asyncio.run(asyncio.wait_for(run(), 120))
+async def outcomes_of(path: Path, kind: str) -> list[Answer]:
+    async with embedded(path) if kind == "embedded" else hub_interface(path, kind) as interface:
+        return await play(interface)
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
-    return outcomes_of(tmp_path_factory.mktemp("http"), "http")
+async def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
+    return await outcomes_of(tmp_path_factory.mktemp("http"), "http")
 
 
 def describe(index: int, step: Step) -> str:
@@ -96,16 +93,18 @@ def test_the_story_goes_as_it_says(expected: list[Answer]) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in HUB_INTERFACES if kind != "http"])
-def test_outcomes_over_a_hub_are_equal(kind: str, expected: list[Answer], tmp_path: Path) -> None:
-    for index, (step, wanted, found) in enumerate(zip(STORY, expected, outcomes_of(tmp_path, kind), strict=True)):
+async def test_outcomes_over_a_hub_are_equal(kind: str, expected: list[Answer], tmp_path: Path) -> None:
+    for index, (step, wanted, found) in enumerate(zip(STORY, expected, await outcomes_of(tmp_path, kind), strict=True)):
         if kind == "mcp" and step.operation in CHANGED_BY_TOOLS:
             assert found.code == wanted.code, describe(index, step)
         else:
             assert found == wanted, describe(index, step)
 
 
-def test_outcomes_on_an_embedded_bus_are_equal(expected: list[Answer], tmp_path: Path) -> None:
-    for index, (step, wanted, found) in enumerate(zip(STORY, expected, outcomes_of(tmp_path, "embedded"), strict=True)):
+async def test_outcomes_on_an_embedded_bus_are_equal(expected: list[Answer], tmp_path: Path) -> None:
+    for index, (step, wanted, found) in enumerate(
+        zip(STORY, expected, await outcomes_of(tmp_path, "embedded"), strict=True)
+    ):
         if OPERATIONS[step.operation].where is Where.HUB:
             assert found.code == ("E_STATE_004"), describe(index, step)
         else:

@@ -10,6 +10,7 @@ from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
 from tests.gateways.websocket.sockets import Client, SocketTeam, envelope
+from tests.patience import PATIENCE_S
 
 
 async def test_what_was_taken_in_is_answered_before_the_goodbye(team: SocketTeam) -> None:
@@ -43,14 +44,14 @@ async def test_nobody_new_is_let_in(team: SocketTeam) -> None:
     assert (status, problem["code"], problem["retryable"]) == (503, "E_HUB_003", True)
 
 
-def test_every_answered_send_outlives_the_hub(tmp_path: Path) -> None:
+async def test_every_answered_send_outlives_the_hub(tmp_path: Path) -> None:
     """Send SIGTERM during a stream of messages; all answered messages exist after the restart."""
     with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
-        answered = asyncio.run(asyncio.wait_for(_stream(hub), 60))
-        assert hub.process.wait(30) == 0
+        answered = await _stream(hub)
+        assert hub.process.wait(PATIENCE_S) == 0
     assert answered
     with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
-        found = asyncio.run(asyncio.wait_for(_look(hub, sorted(answered)), 60))
+        found = await _look(hub, sorted(answered))
     assert found == answered
     assert "Traceback" not in hub.log.read_text()
 
@@ -99,16 +100,12 @@ async def _look(hub: RunningHub, message_ids: list[str]) -> set[str]:
     return found
 
 
-def test_a_socket_that_never_answers_the_close_does_not_hold_the_hub_up(tmp_path: Path) -> None:
+async def test_a_socket_that_never_answers_the_close_does_not_hold_the_hub_up(tmp_path: Path) -> None:
     with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
-
-        async def stubborn() -> None:
-            client = await _open(hub)
-            client.socket.transport.pause_reading()
-            hub.process.terminate()
-            await asyncio.to_thread(hub.process.wait, 30)
-            client.cut()
-            await client.closed()
-
-        asyncio.run(asyncio.wait_for(stubborn(), 60))
+        client = await _open(hub)
+        client.socket.transport.pause_reading()
+        hub.process.terminate()
+        await asyncio.to_thread(hub.process.wait, PATIENCE_S)
+        client.cut()
+        await client.closed()
         assert hub.process.returncode == 0

@@ -1,14 +1,8 @@
 """The fair queue: a limit per iteration of the loop, urgent operations at once, and no starvation."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 from tocsin.gateways.websocket.fair_queue import FairQueue
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 10))
 
 
 async def test_an_iteration_admits_up_to_the_limit_and_the_next_continues() -> None:

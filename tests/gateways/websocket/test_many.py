@@ -13,6 +13,7 @@ from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
 from tests.gateways.websocket.sockets import Client, envelope
+from tests.patience import PATIENCE_S
 from tocsin.hub.auth.store import SqliteGrants
 from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of
 
@@ -74,7 +75,7 @@ async def write_to_all(url: str, token: str) -> None:
     await boss.closed()
 
 
-def test_a_crowd_is_let_in_written_to_and_gone(tmp_path: Path) -> None:
+async def test_a_crowd_is_let_in_written_to_and_gone(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = SOCKETS + OTHER_FILES
     if hard != resource.RLIM_INFINITY and hard < wanted:
@@ -101,7 +102,7 @@ def test_a_crowd_is_let_in_written_to_and_gone(tmp_path: Path) -> None:
             took_s = time.monotonic() - started
             assert connections(hub.url, boss) == SOCKETS
             each_kb = (memory_kb(hub.process.pid) - alone) / SOCKETS
-            asyncio.run(asyncio.wait_for(write_to_all(hub.url, boss), 120))
+            await asyncio.wait_for(write_to_all(hub.url, boss), PATIENCE_S)
             assert crowd.stdout.readline() == f"got {AGENTS}\n"
             crowd.stdin.write("\n")
             crowd.stdin.flush()

@@ -225,13 +225,13 @@ async def test_nothing_is_lost_over_connections_that_keep_breaking(team: SocketT
     assert states <= {"delivered", "offered"}
 
 
-def test_a_restarted_hub_gives_a_new_session_and_the_offer_again(tmp_path: Path) -> None:
+async def test_a_restarted_hub_gives_a_new_session_and_the_offer_again(tmp_path: Path) -> None:
     with RunningHub(tmp_path / "data") as hub:
         hub.run("agents", "add", "ada", "--save")
         hub.run("agents", "add", "bob", "--save")
-        session = asyncio.run(_first_life(hub))
+        session = await _first_life(hub)
     with RunningHub(tmp_path / "data") as hub:
-        asyncio.run(_second_life(hub, session))
+        await _second_life(hub, session)
 
 
 async def _client(hub: RunningHub, agent: str) -> Client:

@@ -3,10 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -52,10 +51,6 @@ sweeper: {interval_s: 0.01}
 """
 ADA, BOB = Caller("ada", "primary"), Caller("bob", "primary")
 FULL_DISK = CommitFailed("disk_full", "no space left")
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 60))
 
 
 @asynccontextmanager
