@@ -16,11 +16,11 @@ import pytest
 
 from tests.acceptance.witness import Witness
 from tests.cli.processes import RunningHub
-from tests.gateways.hubs import envelope
+from tests.envelopes import envelope
 from tests.hub.hosting.test_host import ADA, QUICK, message
+from tests.ids import SeededIds
 from tests.patience import PATIENCE_S
 from tests.postgres import Server
-from tests.workload import SeededIds
 from tocsin.cli.remote import Refused, Remote
 from tocsin.core.commands import Caller, Receipt, RegisterAgent
 from tocsin.core.events import MessageAccepted, decode_events

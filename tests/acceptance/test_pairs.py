@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.acceptance.agents.base import Driver, Letter, Refused
-from tests.acceptance.agents.team import ABSENT, GATEWAYS, Team, serving
+from tests.acceptance.agents.team import ABSENT, GATEWAYS, GatewayTeam, serving
 
 POLICY = """
 health: {limits: {message_routing_p99_s: 60, critical_delivery_s: 60, blocking_delivery_s: 60}}
@@ -82,7 +82,7 @@ def thread() -> str:
 class Stage:
     """A team that tests of one module play on, one after the other."""
 
-    def __init__(self, team: Team) -> None:
+    def __init__(self, team: GatewayTeam) -> None:
         self.team = team
         self._late = {gateway: count() for gateway in GATEWAYS}
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import QUICK, Team, envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, registered_team
+from tests.patience import PATIENCE_S
+from tocsin.hub.auth.store import SqliteGrants
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.tables import Tables
 
@@ -66,9 +69,8 @@ async def test_a_store_that_does_not_answer_holds_up_tokens_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with registered_team(tmp_path) as team:
-        gate, store = threading.Event(), team.hub.authority._store
-        write = store.write
-        monkeypatch.setattr(store, "write", lambda grants: (gate.wait(5), write(grants)))
+        gate, write = threading.Event(), SqliteGrants.write
+        monkeypatch.setattr(SqliteGrants, "write", lambda store, grants: gate.wait(PATIENCE_S) and write(store, grants))
         issuing = asyncio.create_task(team.post("root", "/v1/admin/tokens", {"agent": "eve"}))
         rotating = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/rotate", {"overlap_s": 60}))
         assert (await team.get("ada", "/v1/me")).status_code == 200
@@ -90,7 +92,7 @@ async def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypat
         def away(*_: object) -> None:
             raise JournalUnavailable("connection_lost", "the server is away")
 
-        monkeypatch.setattr(team.hub.authority._store, "write", away)
+        monkeypatch.setattr(SqliteGrants, "write", away)
         for path, body in (("", {"agent": "eve"}), ("/bob/rotate", {}), ("/ada/revoke", {})):
             answer = await team.post("root", f"/v1/admin/tokens{path}", body)
             problem = answer.json()
@@ -184,7 +186,7 @@ NAMES = {
 }
 
 
-async def figures(team: Team) -> dict[str, float]:
+async def figures(team: HubTeam) -> dict[str, float]:
     """Return every metric by its name and labels."""
     lines = (await team.get("root", "/metrics")).text.splitlines()
     pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))

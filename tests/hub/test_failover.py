@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from tests.hub.hosting.test_host import ADA, BOB, QUICK, message
+from tests.ids import SeededIds
 from tests.postgres import Server
 from tests.stores.test_recovery import assert_same, lived
-from tests.workload import SeededIds
 from tocsin.core.commands import Receipt, RegisterAgent
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
@@ -236,7 +236,7 @@ async def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
         host = await standby
         sent = {line.split()[1] for line in lines if line.startswith("sent")}
         assert sent
-        tables = await asyncio.to_thread(PostgresJournal.tables, host._journal)  # type: ignore[arg-type]
+        tables = await asyncio.to_thread(host.journal.tables)
         await host.close()
         missing = [name for name in sent if not tables.signals(name)]
         tables.close()

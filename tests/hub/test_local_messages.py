@@ -130,7 +130,8 @@ async def test_a_message_is_read_as_it_was_when_it_was_pushed(tmp_path: Path) ->
         assert (second.offer, second.attempt, second.metadata["retryCount"]) == (2, 1, 1)
         await second.acknowledge("processed")
         # The exchange has dropped the content of a message that has ended.
-        assert bus.host.exchange.state.messages[first._delivery.message.seq].payload == b""
+        state = bus.host.exchange.state
+        assert state.messages[state.ids[sent.message_id]].payload == b""
         assert first.payload == second.payload == {"n": 1}
         assert (second.metadata["k"], second.metadata["ttl"], second.ttl_s) == ("v", 90.0, 90.0)
         assert second.message_id == sent.message_id
@@ -255,7 +256,7 @@ async def test_closing_waits_for_the_sends_under_way(tmp_path: Path) -> None:
         sending = asyncio.create_task(ada.send(to="bob", type=NOTE))
         await asyncio.sleep(0)
         closing = asyncio.create_task(ada.close())
-        await asyncio.sleep(0.01)
+        await journal.held()
         assert not closing.done()
         journal.gate.set()
         await closing

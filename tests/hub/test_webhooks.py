@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import QUICK, envelope, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, team_at
 from tests.hub.outside import SECRET, Outside
 from tocsin.core.errors import TocsinError
 

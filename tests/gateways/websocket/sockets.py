@@ -12,10 +12,11 @@ import uvicorn
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.gateways.hubs import QUICK, Team, envelope, register_usual
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, register_usual
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
-from tocsin.gateways.http.server import listen, server_settings
+from tocsin.gateways.http.server import QuietServer, listen, server_settings
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import load_config
 from tocsin.hub.service import Hub
@@ -129,7 +130,7 @@ class Client:
         self.socket.transport.abort()
 
 
-class SocketTeam(Team):
+class SocketTeam(HubTeam):
     """A team whose hub listens on a port."""
 
     def __init__(self, hub: Hub, client: httpx2.AsyncClient, port: int, gateway: SocketGateway) -> None:
@@ -167,6 +168,11 @@ class SocketTeam(Team):
             return error.response.status_code, json.loads(error.response.body or b"{}")
         raise AssertionError("the handshake was accepted")
 
+    def gauge(self, name: str) -> float:
+        """Return the value of one of the hub's metrics."""
+        (found,) = getattr(self.hub.metrics, name).collect()
+        return float(found.samples[0].value)
+
     async def close_all(self) -> None:
         for client in self._open:
             client.cut()
@@ -181,8 +187,8 @@ async def socket_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIt
     gateway = SocketGateway(hub)
     app = build_app(hub, beside=[*gateway.routes(), *FeedGateway(hub).routes()])
     listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(server_settings(app, settings))
-    serving = asyncio.create_task(server._serve([listener]))
+    server = QuietServer(server_settings(app, settings))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
     port = listener.getsockname()[1]
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
         team = SocketTeam(hub, client, port, gateway)

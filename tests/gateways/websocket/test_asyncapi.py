@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import MutableMapping
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.core.test_events import events_of
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, socket_team
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client, SocketTeam, socket_team
 from tocsin.core.events import EVENT_TYPES, PolicyAdopted
-from tocsin.gateways import feed
-from tocsin.gateways.feed_items import FeedItem
 from tocsin.gateways.websocket.asyncapi import document
 from tocsin.journal.records import record_of
 from tocsin.wire import socket as wire
@@ -85,13 +85,14 @@ FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s"
 
 async def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a watcher read too slowly and revoke its token, so that every kind of item is sent."""
-    taking, tell = asyncio.Event(), feed._send
+    taking, send = asyncio.Event(), WebSocket.send
 
-    async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
-        await taking.wait()
-        await tell(socket, items)
+    async def send_in_time(socket: WebSocket, message: MutableMapping[str, Any]) -> None:
+        if '"event"' in message.get("text", ""):
+            await taking.wait()
+        await send(socket, message)
 
-    monkeypatch.setattr(feed, "_send", tell_in_time)
+    monkeypatch.setattr(WebSocket, "send", send_in_time)
     async with socket_team(tmp_path, feed=FEED) as team:
         taking.set()
         described = (await team.get("ada", "/asyncapi.json")).json()

@@ -9,24 +9,25 @@ from typing import Any
 from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client, SocketTeam
 from tests.patience import PATIENCE_S
 
 
 async def test_what_was_taken_in_is_answered_before_the_goodbye(team: SocketTeam) -> None:
     ada, bob = await team.attach("ada"), await team.attach("bob")
-    inner, gate, taken = team.hub.host._journal, threading.Event(), threading.Event()
+    inner, gate, taken = team.hub.host.journal, threading.Event(), threading.Event()
     append = inner.append
 
     def held(group: Any) -> Any:
         taken.set()
-        gate.wait()
+        assert gate.wait(PATIENCE_S)
         return append(group)
 
     inner.append = held  # type: ignore[method-assign]
     text, futures = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(8)])
     await ada.raw(text)
-    await asyncio.to_thread(taken.wait)
+    assert await asyncio.to_thread(taken.wait, PATIENCE_S)
     team.hub.closing.set()
     assert await bob.closed() == 1001
     assert bob.bye == {"reason": "the hub is shutting down", "resume": True}

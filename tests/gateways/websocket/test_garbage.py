@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, socket_team
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client, SocketTeam, socket_team
 from tests.soak import scaled
 from tocsin.core.errors import CATALOGUE
 from tocsin.wire.socket import OPERATION_NAMES, Fault, read_frame
@@ -193,7 +194,7 @@ async def test_random_bytes_leave_nothing_behind(tmp_path: Path, caplog: pytest.
         async def many() -> None:
             for _ in range(ROUNDS):
                 await one_round(team, rng)
-            while team.gateway._connections:
+            while team.gauge("socket_connections"):
                 await asyncio.sleep(0.005)
 
         tracemalloc.start()
@@ -207,7 +208,9 @@ async def test_random_bytes_leave_nothing_behind(tmp_path: Path, caplog: pytest.
         finally:
             tracemalloc.stop()
         assert grown < 300_000, f"{grown} bytes are still there after {2 * ROUNDS} more connections"
-        assert not team.gateway._by_agent
+        limit = team.hub.config.socket.connections_per_agent_max
+        for _ in range(limit - 1):
+            await team.open("ada")
         ada, bob = await team.attach("ada"), await team.attach("bob")
         await ada.send(1)
         assert await bob.take() == ["msg_1_x"]

@@ -9,7 +9,9 @@ import pytest
 import websockets
 from websockets.asyncio.client import connect
 
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, socket_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import age_tokens
+from tests.gateways.websocket.sockets import Client, SocketTeam, socket_team
 from tocsin.hub.observability.logs import JsonFormatter
 
 
@@ -122,11 +124,11 @@ async def test_a_rotated_token_ends_the_old_sockets_and_opens_new_ones(team: Soc
     await (await team.attach("ada")).ok("ping")
 
 
-async def test_an_expired_token_ends_its_sockets(team: SocketTeam) -> None:
+async def test_an_expired_token_ends_its_sockets(team: SocketTeam, monkeypatch: pytest.MonkeyPatch) -> None:
     token = team.hub.authority.issue("ada", "primary", lifetime_s=60).secret.spell()
     ada = await team.open("ada", token=token)
     await ada.hello()
-    team.hub.authority._clock = lambda: team.hub.now() + 60_000_000
+    age_tokens(monkeypatch, 60)
     assert await ada.closed() == 4401
     assert "expired" in ada.bye["reason"]
     status, problem = await team.refused("ada", token=token)

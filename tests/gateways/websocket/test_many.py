@@ -12,7 +12,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
-from tests.gateways.websocket.sockets import Client, envelope
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client
 from tests.patience import PATIENCE_S
 from tocsin.hub.auth.store import SqliteGrants
 from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of

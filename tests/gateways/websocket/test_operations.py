@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.websocket.sockets import SocketTeam, envelope, socket_team
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import SocketTeam, socket_team
 from tocsin.wire.signatures import Signer
 
 

@@ -10,7 +10,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, socket_team
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client, SocketTeam, socket_team
 from tests.soak import scaled
 
 SEEDS = range(scaled(2, 40))

@@ -10,9 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.envelopes import parsed
 from tests.hub.journals import MeddledJournal
+from tests.ids import SeededIds
+from tests.patience import PATIENCE_S
 from tests.stores.test_recovery import assert_same
-from tests.workload import SeededIds, envelope
 from tocsin.core import events as ev
 from tocsin.core import exchange
 from tocsin.core.commands import (
@@ -68,7 +70,8 @@ async def hosted(
 
 
 def message(number: int, receiver: str = "bob", message_type: str = "StatusUpdate", ttl: float | None = None) -> Send:
-    return Send(envelope(f"msg_{number}_x", "ada", receiver, message_type, 1_750_000_000_000_000, ttl=ttl))
+    metadata = None if ttl is None else {"ttl": ttl}
+    return Send(parsed(number, receiver=receiver, messageType=message_type, metadata=metadata, priority=None))
 
 
 def replayed(journal: MeddledJournal) -> Exchange:
@@ -81,7 +84,7 @@ async def test_a_reply_is_spoken_after_the_commit_and_says_what_it_is_worth(tmp_
     async with hosted(tmp_path) as (host, journal):
         journal.gate.clear()
         replies = [host.submit(message(number), ADA) for number in range(3)]
-        await asyncio.sleep(0.05)
+        await journal.held()
         assert not any(reply.done() for reply in replies)
         journal.gate.set()
         for reply in await asyncio.gather(*replies):
@@ -109,7 +112,7 @@ async def test_a_reply_without_events_waits_for_the_commits_that_it_has_seen(tmp
         first = host.submit(message(1), ADA)
         await asyncio.sleep(0)
         again = host.submit(message(1), ADA)
-        await asyncio.sleep(0.05)
+        await journal.held()
         assert not again.done()
         journal.append_errors.append(FULL_DISK)
         journal.gate.set()
@@ -124,7 +127,7 @@ async def test_waiting_commands_share_a_commit_and_a_lone_one_waits_for_none(tmp
         assert len(journal.groups) == before + 1
         journal.gate.clear()
         replies = [host.submit(message(1), ADA)]
-        await asyncio.sleep(0.01)
+        await journal.held()
         replies += [host.submit(message(number), ADA) for number in range(2, 40)]
         journal.gate.set()
         await asyncio.gather(*replies)
@@ -152,7 +155,7 @@ async def test_a_failed_commit_tells_everyone_to_try_again_and_service_goes_on(t
         await host.submit(message(0), ADA)
         journal.gate.clear()
         replies = [host.submit(message(1), ADA)]
-        await asyncio.sleep(0.01)
+        await journal.held()
         replies += [host.submit(message(number), ADA) for number in range(2, 5)]
         journal.append_errors.append(FULL_DISK)
         journal.gate.set()
@@ -259,7 +262,7 @@ async def test_pushes_leave_after_the_commit(tmp_path: Path) -> None:
         assert [push.signal_id for push in pushed] == ["msg_0_x"]
         journal.gate.clear()
         sent = host.submit(message(1), ADA)
-        await asyncio.sleep(0.05)
+        await journal.held()
         assert len(pushed) == 1
         journal.gate.set()
         await sent
@@ -293,7 +296,7 @@ async def test_an_attached_session_gets_again_what_it_has_not_confirmed(tmp_path
         sent = host.submit(message(3), ADA)
         second: list[Delivery] = []
         attached = host.attach(ready.session, second.append)
-        await asyncio.sleep(0.05)
+        await journal.held()
         assert not second, "what it is offered is not durable yet"
         journal.gate.set()
         await asyncio.gather(sent, attached)
@@ -398,7 +401,7 @@ async def test_closing_finishes_what_has_begun_and_brings_the_tables_up_to_date(
     journal.gate.clear()
     replies = [host.submit(message(number), ADA) for number in range(120)]
     closing = asyncio.create_task(host.close())
-    await asyncio.sleep(0.01)
+    await journal.held()
     refused = await host.submit(message(500), ADA)
     assert isinstance(refused, Problem)
     assert refused.code == "E_HUB_003"
@@ -419,10 +422,10 @@ async def test_no_capture_is_taken_while_another_is_on_its_way(tmp_path: Path, m
         await host.submit(message(0), ADA)
         await asyncio.to_thread(host._projection_writer.settle)
         writing = threading.Event()
-        monkeypatch.setattr(journal, "harden", writing.wait)
+        monkeypatch.setattr(journal, "harden", lambda: writing.wait(PATIENCE_S))
         journal.gate.clear()
         first = host.submit(message(1), ADA)
-        await asyncio.sleep(0.01)
+        await journal.held()
         second = host.submit(message(2), ADA)
         journal.gate.set()
         await asyncio.gather(first, second)

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from tests.hub.hosting.test_host import ADA, BOB, hosted, message
+from tests.ids import SeededIds
+from tests.patience import PATIENCE_S
 from tests.stores.test_recovery import assert_same
-from tests.workload import SeededIds
 from tocsin.core.commands import Confirm, Drain, OpenSession, Receipt, SessionReady
 from tocsin.core.errors import Problem
-from tocsin.hub.hosting.host import Condition, Host
+from tocsin.hub.hosting.host import Condition
 from tocsin.hub.reader import Reader
 from tocsin.journal.errors import CommitFailed, JournalUnavailable
 from tocsin.journal.history import life_of
@@ -31,28 +32,31 @@ def policy(lag_max: int = 1_000_000, slice_: int = 3) -> str:
 class HeldTables:
     """Holds up the writing of tables until a test lets it go on."""
 
-    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        tables = host._projection_writer._opened
-        write = tables.write
-        self.begun, self.gate = threading.Event(), threading.Event()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        write = SqliteTables.write
+        self._begun, self.gate = threading.Event(), threading.Event()
 
-        def held(batch: Batch) -> None:
-            self.begun.set()
-            self.gate.wait()
-            write(batch)
+        def held(tables: SqliteTables, batch: Batch) -> None:
+            self._begun.set()
+            assert self.gate.wait(PATIENCE_S)
+            write(tables, batch)
 
-        monkeypatch.setattr(tables, "write", held)
+        monkeypatch.setattr(SqliteTables, "write", held)
+
+    async def begun(self) -> None:
+        """Wait until tables are about to be written."""
+        assert await asyncio.to_thread(self._begun.wait, PATIENCE_S)
 
 
 async def test_commands_wait_while_the_tables_are_as_far_behind_as_the_policy_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hosted(tmp_path, policy(lag_max=60)) as (host, _):
-        held = HeldTables(host, monkeypatch)
+        held = HeldTables(monkeypatch)
         sends = [host.submit(message(number), ADA) for number in range(200)]
         while not host._projections.is_full:
             await host.durable()
-        await asyncio.to_thread(held.begun.wait)
+        await held.begun()
         await host.durable()
         behind = host.exchange.state.seq - host._projection_writer.projected_seq
         assert 60 <= behind < 60 + 2 * 10  # the open group and the one that is being committed
@@ -107,7 +111,7 @@ async def test_a_host_that_is_closed_finishes_the_commands_that_wait_for_the_tab
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hosted(tmp_path, policy(lag_max=20)) as (host, _):
-        held = HeldTables(host, monkeypatch)
+        held = HeldTables(monkeypatch)
         sends = [host.submit(message(number), ADA) for number in range(50)]
         while not host._projections.is_full:
             await host.durable()
@@ -138,9 +142,9 @@ async def test_a_reader_that_comes_while_tables_are_written_gets_the_next_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hosted(tmp_path, policy()) as (host, _):
-        held = HeldTables(host, monkeypatch)
+        held = HeldTables(monkeypatch)
         first = host.projected(host.committed_seq)
-        await asyncio.to_thread(held.begun.wait)
+        await held.begun()
         await host.submit(message(1), ADA)
         second = host.projected(host.committed_seq)
         held.gate.set()
@@ -166,15 +170,14 @@ async def test_a_message_that_lived_between_two_updates_is_written_once(
 ) -> None:
     async with hosted(tmp_path, policy()) as (host, journal):
         written: list[tuple[int, int]] = []
-        tables = host._projection_writer._opened
-        write = tables.write
+        write = SqliteTables.write
 
-        def counted(batch: Batch) -> None:
+        def counted(tables: SqliteTables, batch: Batch) -> None:
             new, changed = list(batch.new_messages), list(batch.changed_messages)
             written.append((len(new), len(changed)))
-            write(msgspec.structs.replace(batch, new_messages=new, changed_messages=changed))
+            write(tables, msgspec.structs.replace(batch, new_messages=new, changed_messages=changed))
 
-        monkeypatch.setattr(tables, "write", counted)
+        monkeypatch.setattr(SqliteTables, "write", counted)
         session = await host.submit(OpenSession("piggyback", 100), BOB)
         assert isinstance(session, SessionReady)
         for number in range(20):
@@ -198,15 +201,14 @@ async def test_rows_whose_commit_was_reported_as_failed_are_not_written_again(
     """The second attempt used to add every event to the histories again, or to fail for ever."""
     text = policy().replace("storage: {", "storage: {recovery_backoff_s: 0.001, ")
     async with hosted(tmp_path, text) as (host, journal):
-        tables = host._projection_writer._opened
-        write = tables.write
+        write = SqliteTables.write
         failures = [JournalUnavailable("io_error", "the answer was lost")]
 
-        def lost(batch: Batch) -> None:
-            write(batch)
+        def lost(tables: SqliteTables, batch: Batch) -> None:
+            write(tables, batch)
             raise failures.pop()
 
-        monkeypatch.setattr(tables, "write", lost)
+        monkeypatch.setattr(SqliteTables, "write", lost)
         await host.submit(message(1), ADA)
         await host.projected(host.committed_seq)
         assert not failures
@@ -229,13 +231,13 @@ async def test_a_state_is_not_rebuilt_while_an_attempt_to_write_the_tables_is_un
             if len(attempts) == 1:
                 raise JournalUnavailable("io_error", "the first attempt fails")
             begun.set()
-            gate.wait()
+            assert gate.wait(PATIENCE_S)
             write(tables, batch)
 
         monkeypatch.setattr(SqliteTables, "write", tried)
         await host.submit(message(1), ADA)
         reached = host.projected(host.committed_seq)
-        await asyncio.to_thread(begun.wait)
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
         journal.append_errors.append(CommitFailed("disk_full", "no space left"))
         assert isinstance(await host.submit(message(2), ADA), Problem)
         for _ in range(50):  # as long as the rebuild takes if it does not wait

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.victim import POLICY
+from tests.envelopes import parsed
 from tests.hub.hosting.test_host import ADA, hosted, message
-from tests.workload import envelope
 from tocsin.core.commands import Caller, Receipt, RegisterAgent, Send
 from tocsin.hub.hosting.host import Host
 from tocsin.journal.sqlite import SqliteJournal
@@ -30,8 +30,7 @@ async def test_segments_and_pruning_go_on_under_load(tmp_path: Path) -> None:
         number = 0
         while True:
             number += 1
-            message = envelope(f"msg_1_{number}", "ada", "bob", "TaskAssigned", 1_750_000_000_000_000, {"n": number})
-            assert isinstance(await host.submit(Send(message), ada), Receipt)
+            assert isinstance(await host.submit(Send(parsed(number, messageType="TaskAssigned")), ada), Receipt)
 
     loads = [asyncio.create_task(load())]
     async with asyncio.timeout(_PATIENCE_S):
