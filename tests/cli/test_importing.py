@@ -147,8 +147,8 @@ def exported(number: int, **more: Any) -> str:
             "syncTimestamp": "2025-11-12T10:30:00.000Z",
         },
     } | more
-    names = (f"msg_20251112_{number}", "manager_001", "impl_001")
-    return json.dumps(envelope(*names, receiver_type="Implementation", **fields))
+    sent = envelope(f"msg_20251112_{number}", "manager_001", "impl_001", receiver_type="Implementation")
+    return json.dumps(sent | fields)
 
 
 def answered(number: int, kind: str, **payload: Any) -> str:

@@ -91,8 +91,8 @@ def test_what_is_worth_trying_again() -> None:
 
 
 def message(number: int, priority: str = "Info", attempt: int = 0) -> Message:
-    metadata = {"retryCount": attempt, "ttl": 5.0}
-    sent = envelope(f"msg_{number}_a", messageType="CUSTOM_NOTE", priority=priority, metadata=metadata)
+    content = {"payload": {"n": number}, "metadata": {"retryCount": attempt, "ttl": 5.0}}
+    sent = envelope(f"msg_{number}_a") | content | {"messageType": "CUSTOM_NOTE", "priority": priority}
     received, retries, ttl_s = EnvelopeReader().read(msgspec.Raw(msgspec.json.encode(sent)))
     return Message(None, f"msg_{number}_a", 1, received, retries, ttl_s)  # type: ignore[arg-type]
 

@@ -13,6 +13,7 @@ from tests.gateways.hubs import QUICK, HubTeam, registered_team
 from tests.patience import PATIENCE_S
 from tocsin.hub.auth.store import SqliteGrants
 from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.tables import Tables
 
 
@@ -107,21 +108,30 @@ async def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypat
 async def test_history_that_cannot_be_read_is_read_again_on_new_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened: list[Tables] = []
+    away: list[Exception] = []
+    open_tables = SqliteJournal.tables
+
+    def tables(journal: SqliteJournal) -> Tables:
+        if away:
+            raise away[0]
+        opened.append(open_tables(journal))
+        return opened[-1]
+
+    monkeypatch.setattr(SqliteJournal, "tables", tables)
     async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1))
+        before = len(opened)
         for _ in range(2):
-            team.hub.reader._tables.close()
+            opened[-1].close()
             assert (await team.get("ada", "/v1/messages/msg_1_x")).status_code == 200
-
-        def away() -> Tables:
-            raise JournalUnavailable("connection_lost", "the server is away")
-
-        team.hub.reader._tables.close()
-        monkeypatch.setattr(team.hub.host.journal, "tables", away)
+        assert len(opened) == before + 2
+        opened[-1].close()
+        away.append(JournalUnavailable("connection_lost", "the server is away"))
         for path in ("/v1/search?q=number", "/v1/messages/msg_1_x/history?fresh=false"):
             answer = await team.get("ada", path)
             assert (answer.status_code, answer.json()["code"]) == (503, "E_HUB_007")
-        monkeypatch.undo()
+        away.clear()
         assert (await team.get("ada", "/v1/messages/msg_1_x")).status_code == 200
 
 

@@ -87,7 +87,7 @@ def test_every_operation_is_in_the_story() -> None:
     assert {step.operation for step in STORY} == set(OPERATIONS)
 
 
-def test_the_story_goes_as_it_says(expected: list[Answer]) -> None:
+async def test_the_story_goes_as_it_says(expected: list[Answer]) -> None:
     for index, (step, answer) in enumerate(zip(STORY, expected, strict=True)):
         assert answer.code == step.refused, f"{describe(index, step)}: {answer}"
 

@@ -168,9 +168,10 @@ class SocketTeam(HubTeam):
             return error.response.status_code, json.loads(error.response.body or b"{}")
         raise AssertionError("the handshake was accepted")
 
-    def gauge(self, name: str) -> float:
+    def metric(self, name: str, *labels: str) -> float:
         """Return the value of one of the hub's metrics."""
-        (found,) = getattr(self.hub.metrics, name).collect()
+        metric = getattr(self.hub.metrics, name)
+        (found,) = (metric.labels(*labels) if labels else metric).collect()
         return float(found.samples[0].value)
 
     async def close_all(self) -> None:

@@ -43,7 +43,8 @@ async def test_a_cancelled_wait_uses_no_capacity() -> None:
 
 
 async def test_an_idle_queue_schedules_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop, scheduled = asyncio.get_running_loop(), []
+    loop = asyncio.get_running_loop()
+    scheduled: list[Any] = []
     call_soon = loop.call_soon
 
     def counted(callback: Any, *arguments: Any, **options: Any) -> Any:

@@ -194,7 +194,7 @@ async def test_random_bytes_leave_nothing_behind(tmp_path: Path, caplog: pytest.
         async def many() -> None:
             for _ in range(ROUNDS):
                 await one_round(team, rng)
-            while team.gauge("socket_connections"):
+            while team.metric("socket_connections"):
                 await asyncio.sleep(0.005)
 
         tracemalloc.start()

@@ -197,7 +197,7 @@ async def test_a_reader_that_takes_nothing_is_dropped_and_nothing_is_lost(tmp_pa
         bob.socket.transport.pause_reading()
         for number in range(40):
             await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
-            assert team.gauge("socket_bytes_queued") < 3_000_000, "what waits is bounded"
+            assert team.metric("socket_bytes_queued") < 3_000_000, "what waits is bounded"
         session = team.hub.host.exchange.state.sessions[bob.welcome["session"]]
         while session.window != 0:
             await ada.ok("ping")
@@ -212,7 +212,7 @@ async def test_a_reader_that_is_slow_for_a_while_gets_everything_in_the_end(tmp_
         bob.socket.transport.pause_reading()
         for number in range(40):
             await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
-        assert 0 < team.gauge("socket_bytes_queued") < 3_000_000, "not all of it is kept"
+        assert 0 < team.metric("socket_bytes_queued") < 3_000_000, "not all of it is kept"
         bob.socket.transport.resume_reading()
         assert sorted(await bob.take(40)) == sorted(f"msg_{number}_x" for number in range(40))
         await bob.ok("ping")
@@ -222,15 +222,16 @@ async def test_a_reader_that_is_slow_for_a_while_gets_everything_in_the_end(tmp_
 async def test_a_socket_cut_while_the_hub_has_stopped_reading_it_is_let_go(tmp_path: Path) -> None:
     async with socket_team(tmp_path, socket={"outgoing_bytes_max": 1_000_000, "slow_reader_timeout_s": 3600}) as team:
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
-        (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         bob.socket.transport.pause_reading()
         for number in range(30):
             await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
+        read = team.metric("socket_frames", "in")
         await bob.raw('[{"op": "ping", "id": 1}]')
-        while connection._room is None:
+        while team.metric("socket_frames", "in") == read:
             await asyncio.sleep(0.005)
+        assert team.metric("socket_operations", "ping") == 0, "it waits until there is room for the answer"
         bob.cut()
-        while connection in team.gateway._connections:
+        while team.metric("socket_connections") > 1:
             await asyncio.sleep(0.005)
         again = await team.attach("bob", session=bob.welcome["session"], window=100)
         assert len(await again.take(30)) == 30

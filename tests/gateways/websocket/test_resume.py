@@ -122,7 +122,7 @@ async def test_two_sockets_of_one_agent_share_its_mail(team: SocketTeam) -> None
 async def test_an_agent_that_always_comes_anew_does_not_run_out_of_sessions(team: SocketTeam) -> None:
     for _ in range(20):
         (await team.attach("bob")).cut()
-        await asyncio.sleep(0.01)
+        await until(lambda: not team.metric("socket_connections"))
     assert len(team.hub.host.exchange.state.agents["bob"].sessions) <= 16
     ada, bob = await team.attach("ada"), await team.attach("bob")
     await ada.send(1)
