@@ -11,7 +11,9 @@ import pytest
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, registered_team
 from tests.patience import PATIENCE_S
+from tocsin.hub.auth.administration import TokenAdministration
 from tocsin.hub.auth.store import SqliteGrants
+from tocsin.hub.auth.tokens import Issued
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.tables import Tables
@@ -70,11 +72,18 @@ async def test_a_store_that_does_not_answer_holds_up_tokens_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with registered_team(tmp_path) as team:
-        gate, write = threading.Event(), SqliteGrants.write
+        gate, write, rotate, asked = threading.Event(), SqliteGrants.write, TokenAdministration.rotate, asyncio.Event()
+
+        async def rotate_and_tell(tokens: TokenAdministration, agent: str, **more: Any) -> Issued:
+            asked.set()
+            return await rotate(tokens, agent, **more)
+
+        monkeypatch.setattr(TokenAdministration, "rotate", rotate_and_tell)
         monkeypatch.setattr(SqliteGrants, "write", lambda store, grants: gate.wait(PATIENCE_S) and write(store, grants))
         issuing = asyncio.create_task(team.post("root", "/v1/admin/tokens", {"agent": "eve"}))
         rotating = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/rotate", {"overlap_s": 60}))
         assert (await team.get("ada", "/v1/me")).status_code == 200
+        await asked.wait()
         revoking = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/revoke"))
         while (me := await team.get("ada", "/v1/me")).status_code == 200:
             pass
