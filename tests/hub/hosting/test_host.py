@@ -45,6 +45,7 @@ from tocsin.hub.hosting.host import Condition, Host
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalUnavailable, OwnershipLost
 from tocsin.journal.log import EventLog, tail
 from tocsin.journal.recovery import reopen
+from tocsin.journal.sqlite.tables import SqliteTables
 from tocsin.policies import parse_policy
 
 QUICK = """
@@ -420,7 +421,7 @@ async def test_no_capture_is_taken_while_another_is_on_its_way(tmp_path: Path, m
     policy = QUICK.replace("projection_interval_s: 0.02", "projection_interval_s: 600, projection_events_max: 1")
     async with hosted(tmp_path, policy) as (host, journal):
         await host.submit(message(0), ADA)
-        await asyncio.to_thread(host._projection_writer.settle)
+        await host.projected(host.committed_seq)
         writing = threading.Event()
         monkeypatch.setattr(journal, "harden", lambda: writing.wait(PATIENCE_S))
         journal.gate.clear()
@@ -477,13 +478,15 @@ async def test_a_host_with_nothing_to_do_notices_that_its_journal_is_gone_and_ba
             recover()
             loop.call_soon_threadsafe(asked.set)
 
-        def away(limit: int) -> int:
+        def away(tables: SqliteTables, limit: int) -> int:
+            if journal.recoveries:
+                return index(tables, limit)
             raise JournalUnavailable("connection_lost", "the server is away")
 
-        loop = asyncio.get_running_loop()
+        loop, index = asyncio.get_running_loop(), SqliteTables.index
         monkeypatch.setattr(journal, "recover", recovered)
         journal.probe_errors.append(CommitFailed("connection_lost", "the server is away"))
-        monkeypatch.setattr(host._projection_writer._tables, "index", away)
+        monkeypatch.setattr(SqliteTables, "index", away)
         await asked.wait()
         assert conditions == [Condition.RECOVERING]
         while host.condition is Condition.RECOVERING:
