@@ -162,17 +162,16 @@ async def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, m
             taken += sent.status_code == 200
             assert sent.status_code == 200 or sent.json()["code"] == "E_PROTOCOL_002"
         assert taken >= 5
-        headers = {"Authorization": f"Bearer {team.tokens['bob']}"}
-        async with httpx2.AsyncClient(transport=team.client._transport, headers=headers) as http:
-            streams = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
-            async with Client(streams, mode=mode) as client:
-                bob = Caller(client)
-                shown = (await bob.do("get_me"))["inbox"]["urgent"]
-                assert shown
-                while mail := (await bob.do("fetch_inbox"))["messages"]:
-                    shown += mail
-                while not (await bob.do("search_messages", q="x"))["items"]:
-                    pass  # the index follows
+        team.client.headers["Authorization"] = f"Bearer {team.tokens['bob']}"
+        streams = streamable_http_client("http://127.0.0.1/mcp", http_client=team.client)
+        async with Client(streams, mode=mode) as client:
+            bob = Caller(client)
+            shown = (await bob.do("get_me"))["inbox"]["urgent"]
+            assert shown
+            while mail := (await bob.do("fetch_inbox"))["messages"]:
+                shown += mail
+            while not (await bob.do("search_messages", q="x"))["items"]:
+                pass  # the index follows
         assert len(shown) == taken
         assert all(message["payload"] for message in shown)
 
