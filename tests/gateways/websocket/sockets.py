@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import uvicorn
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -133,11 +132,10 @@ class Client:
 class SocketTeam(HubTeam):
     """A team whose hub listens on a port."""
 
-    def __init__(self, hub: Hub, client: httpx2.AsyncClient, port: int, gateway: SocketGateway) -> None:
+    def __init__(self, hub: Hub, client: httpx2.AsyncClient, port: int, server: QuietServer) -> None:
         super().__init__(hub, client)
         self.port = port
-        self.gateway = gateway
-        self.server: uvicorn.Server
+        self.server = server
         self._open: list[Client] = []
 
     async def open(self, agent: str, *, token: str | None = None, **options: Any) -> Client:
@@ -185,15 +183,13 @@ async def socket_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIt
     """Serve a project on a port, with ada, bob and a director registered."""
     settings = load_config(**{**config, "socket": {**SWEEP, **config.get("socket", {})}})
     hub = await Hub.open(path / "data", parse_policy(policy), settings, project="team")
-    gateway = SocketGateway(hub)
-    app = build_app(hub, beside=[*gateway.routes(), *FeedGateway(hub).routes()])
+    app = build_app(hub, beside=[*SocketGateway(hub).routes(), *FeedGateway(hub).routes()])
     listener = listen("127.0.0.1", 0)
     server = QuietServer(server_settings(app, settings))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     port = listener.getsockname()[1]
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-        team = SocketTeam(hub, client, port, gateway)
-        team.server = server
+        team = SocketTeam(hub, client, port, server)
         try:
             await register_usual(team)
             yield team
