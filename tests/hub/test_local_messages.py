@@ -22,6 +22,7 @@ from tocsin.hub import embedded
 from tocsin.hub.embedded import Tocsin
 from tocsin.policies import parse_policy
 from tocsin.wire.drafts import EnvelopeWriter, Written
+from tocsin.wire.socket import Hello
 
 NOTE = "CUSTOM_NOTE"
 
@@ -277,10 +278,10 @@ async def test_messages_of_one_sender_arrive_in_order_also_around_the_connection
 
 async def test_the_envelope_of_a_delivery_does_not_change_with_its_message(tmp_path: Path) -> None:
     taken: list[Delivery] = []
-    async with await Tocsin.open(tmp_path / "team") as bus, bus.join("ada") as ada, bus.join("bob") as bob:
-        inbox = bob.inbox()
-        link = bob._connection.local
-        assert link is not None
+    async with await Tocsin.open(tmp_path / "team") as bus, bus.join("ada") as ada:
+        link = await bus.transport("bob", "primary").dial()
+        await link.send([Hello(id=0, window=1, type="AdHoc", versions=("1.1.0",))])
+        await link.receive()
         link.deliver_to(taken.append)
         await ada.send(to="bob", type=NOTE, payload={"n": 1})
         before = taken[0].envelope
@@ -288,4 +289,4 @@ async def test_the_envelope_of_a_delivery_does_not_change_with_its_message(tmp_p
         message.attempts, message.offers, message.payload = 7, 9, b""
         assert taken[0].envelope == before
         assert msgspec.json.decode(before)["payload"] == {"n": 1}
-        assert inbox is not None
+        await link.close()
