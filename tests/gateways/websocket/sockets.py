@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, register_usual
+from tests.patience import PATIENCE_S
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.server import QuietServer, listen, server_settings
@@ -24,8 +25,8 @@ from tocsin.policies import parse_policy
 __all__ = ["Client", "SocketTeam", "envelope", "socket_team"]
 
 SUBPROTOCOL = "tocsin.v1"
-#: Frequent sweeps, so that tests do not wait for them.
-SWEEP = {"sweep_interval_s": 0.02}
+#: Frequent sweeps, so that tests do not wait for them; on a busy machine nobody is sent away for being slow.
+SOCKET = {"sweep_interval_s": 0.02, "hello_timeout_s": PATIENCE_S}
 
 
 class Client:
@@ -181,7 +182,7 @@ class SocketTeam(HubTeam):
 @contextlib.asynccontextmanager
 async def socket_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[SocketTeam]:
     """Serve a project on a port, with ada, bob and a director registered."""
-    settings = load_config(**{**config, "socket": {**SWEEP, **config.get("socket", {})}})
+    settings = load_config(**{**config, "socket": {**SOCKET, **config.get("socket", {})}})
     hub = await Hub.open(path / "data", parse_policy(policy), settings, project="team")
     app = build_app(hub, beside=[*SocketGateway(hub).routes(), *FeedGateway(hub).routes()])
     listener = listen("127.0.0.1", 0)
