@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.cli.processes import RunningHub
-from tests.gateways.hubs import envelope
+from tests.envelopes import envelope
 from tests.postgres import Server
 
 from bench.report import Run, options, table

@@ -3,8 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 
-import msgspec
-
+from tests.envelopes import parsed
 from tocsin.core.commands import (
     SYSTEM,
     Acknowledge,
@@ -34,7 +33,7 @@ from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import signal_id
 from tocsin.core.policy import Policy, document_of
-from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
+from tocsin.core.protocol.envelope import iso
 from tocsin.core.protocol.priority import priority_name
 from tocsin.policies import parse_policy
 
@@ -56,45 +55,7 @@ DIRECTOR = Caller("boss", "director")
 TYPES = ("StatusUpdate", "Question", "TaskAssigned", "ReviewRequested", "CUSTOM_NOTE", "TASK_ASSIGNMENT")
 
 
-class SeededIds:
-    """Ids that a seed decides."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def fresh(self, prefix: str, now: int) -> str:
-        return f"{prefix}_{now}_{self._random.getrandbits(64):016x}"
-
-
-def envelope(
-    message_id: str,
-    sender: str,
-    receiver: str,
-    message_type: str,
-    now: int,
-    payload: object = None,
-    *,
-    correlation: str | None = None,
-    sender_type: str = "Manager",
-    receiver_type: str = "*",
-    ttl: float | None = None,
-) -> Envelope:
-    document: dict[str, object] = {
-        "version": "1.1.0",
-        "messageId": message_id,
-        "timestamp": iso(now),
-        "sender": {"agentId": sender, "type": sender_type},
-        "receiver": {"agentId": receiver, "type": receiver_type},
-        "messageType": message_type,
-        "payload": {"text": "hello"} if payload is None else payload,
-        "metadata": {} if ttl is None else {"ttl": ttl},
-    }
-    if correlation is not None:
-        document["correlationId"] = correlation
-    return parse_envelope(msgspec.json.encode(document), 1 << 20)
-
-
-class Team:
+class Workload:
     """Agents that do all that agents do, in an order that a seed decides."""
 
     def __init__(self, seed: int, policy: str = BRISK) -> None:
@@ -169,15 +130,16 @@ class Team:
         agent = exchange.state.agents.get(caller.agent)
         sender_type = agent.agent_type if agent is not None else "Manager"
         ttl = self._random.choice((None, 2, 30))
-        sent = envelope(
-            message_id, caller.agent, receiver, message_type, self.now, payload,
-            correlation=correlation, sender_type=sender_type, ttl=ttl,
+        metadata = {} if ttl is None else {"ttl": ttl}
+        sent = parsed(
+            message_id, caller.agent, receiver, messageType=message_type, timestamp=iso(self.now), payload=payload,
+            correlationId=correlation, sender_type=sender_type, metadata=metadata, priority=None,
         )  # fmt: skip
         return Send(sent), caller
 
     def _broadcast(self, exchange: Exchange) -> tuple[Command, Caller]:
-        sent = envelope(self._message_id(), "boss", "*", "StatusUpdate", self.now, {"text": "to all"})
-        return Send(sent), DIRECTOR
+        said, at = {"text": "to all"}, iso(self.now)
+        return Send(parsed(self._message_id(), "boss", "*", timestamp=at, payload=said, priority=None)), DIRECTOR
 
     def _session(self, exchange: Exchange) -> tuple[str, Caller] | None:
         sessions = list(exchange.state.sessions.values())

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.client.grounds import HubGround
-from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
 from tocsin.client import Agent, Deadlock, LeaseLost, Message, NoResponse
 
@@ -39,10 +38,6 @@ def clean(ground: HubGround) -> Iterator[None]:
     """Let everyone go after each act."""
     yield
     ground.clear()
-
-
-def play(act: Any) -> None:
-    asyncio.run(asyncio.wait_for(act, PATIENCE_S))
 
 
 async def seen(remote: Remote, *path: str, until: Callable[[Any], Any], **query: Any) -> Any:

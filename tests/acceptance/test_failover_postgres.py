@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from tests.cli.processes import RunningHub
-from tests.gateways.hubs import envelope
+from tests.envelopes import envelope
 from tests.patience import PATIENCE_S
 from tests.postgres import Server
 from tocsin.cli.remote import Refused, Remote, Unreachable

@@ -16,11 +16,11 @@ import pytest
 
 from tests.acceptance.witness import Witness
 from tests.cli.processes import RunningHub
-from tests.gateways.hubs import envelope
-from tests.hub.hosting.test_host import ADA, QUICK, message, run
+from tests.envelopes import envelope
+from tests.hub.hosting.test_host import ADA, QUICK, message
+from tests.ids import SeededIds
 from tests.patience import PATIENCE_S
 from tests.postgres import Server
-from tests.workload import SeededIds
 from tocsin.cli.remote import Refused, Remote
 from tocsin.core.commands import Caller, Receipt, RegisterAgent
 from tocsin.core.events import MessageAccepted, decode_events
@@ -94,10 +94,10 @@ def behind(dsn: str) -> int:
     return events
 
 
-def test_a_restarted_server_is_survived() -> None:
+async def test_a_restarted_server_is_survived() -> None:
     server = Server()
-
-    async def test() -> None:
+    try:
+        await asyncio.to_thread(server.create)
         host = await Host.start(PostgresJournal(server.dsn, "test"), parse_policy(PATIENT))
         load = await Load.on(host)
         for how in ("fast", "immediate"):
@@ -109,10 +109,6 @@ def test_a_restarted_server_is_survived() -> None:
         await host.close()
         assert load.confirmed.keys() <= await asyncio.to_thread(stored, server.dsn)
         assert await asyncio.to_thread(behind, server.dsn) == 0
-
-    try:
-        server.create()
-        run(test())
     finally:
         server.remove()
 

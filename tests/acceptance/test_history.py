@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.histories import History, Hold, Recall, Sent, Taken, violations
-from tests.client.grounds import HubGround, hub_ground, run
+from tests.client.grounds import HubGround, hub_ground
 from tests.client.wires import Wire
 from tests.patience import PATIENCE_S
 from tests.soak import SOAK, scaled, within
@@ -115,9 +115,9 @@ async def record(folder: Path, history: History, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(scaled(1, 8)))
-def test_a_disturbed_history_contradicts_no_promise(tmp_path: Path, seed: int) -> None:
+async def test_a_disturbed_history_contradicts_no_promise(tmp_path: Path, seed: int) -> None:
     history = History()
-    run(record(tmp_path, history, seed))
+    await record(tmp_path, history, seed)
     assert violations(history) == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.acceptance.test_failover_postgres import accepted, until
 from tests.cli.processes import RunningHub
-from tests.gateways.hubs import envelope
+from tests.envelopes import envelope
 from tests.postgres import Server
 from tests.soak import scaled, tally
 from tocsin.cli.remote import Refused, Remote, Unreachable

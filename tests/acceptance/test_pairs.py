@@ -4,17 +4,15 @@ A test that needs an agent that is not there yet takes one of the latecomers; wh
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator
 from itertools import count, product
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.acceptance.agents.base import Driver, Letter, Refused
-from tests.acceptance.agents.team import ABSENT, GATEWAYS, Team, serving
-from tests.patience import PATIENCE_S
+from tests.acceptance.agents.team import ABSENT, GATEWAYS, GatewayTeam, serving
 
 POLICY = """
 health: {limits: {message_routing_p99_s: 60, critical_delivery_s: 60, blocking_delivery_s: 60}}
@@ -82,75 +80,43 @@ def thread() -> str:
 
 
 class Stage:
-    """A team that tests of one module play on, one after the other, in one event loop."""
+    """A team that tests of one module play on, one after the other."""
 
-    def __init__(self, path: Path, policy: str, *, attached: bool) -> None:
-        self._runner = asyncio.Runner()
-        self._over = asyncio.Event()
-        self._begun: asyncio.Future[Team] = self._runner.get_loop().create_future()
-        self._holding = self._runner.get_loop().create_task(self._hold(path, policy, attached))
-        self.team = self.run(lambda: self._begun)
+    def __init__(self, team: GatewayTeam) -> None:
+        self.team = team
         self._late = {gateway: count() for gateway in GATEWAYS}
-
-    def run(self, play: Callable[[], Awaitable[Any]]) -> Any:
-        async def bounded() -> Any:
-            return await asyncio.wait_for(play(), PATIENCE_S)
-
-        return self._runner.run(bounded())
 
     def latecomer(self, gateway: str) -> str:
         """Name an agent that is known and has never been there."""
         return f"{gateway}-late{next(self._late[gateway])}"
 
-    def close(self) -> None:
-        self._over.set()
-        self.run(lambda: self._holding)
-        self._runner.close()
 
-    async def _hold(self, path: Path, policy: str, attached: bool) -> None:
-        """Keep the agents attached, in one task from beginning to end."""
-        try:
-            async with serving(path, policy, attached=attached) as team:
-                self._begun.set_result(team)
-                await self._over.wait()
-        except BaseException as error:
-            if self._begun.done():
-                raise
-            self._begun.set_exception(error)
+@pytest.fixture(scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with serving(tmp_path_factory.mktemp("pairs"), POLICY, attached=True) as team:
+        yield Stage(team)
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    made = Stage(tmp_path_factory.mktemp("pairs"), POLICY, attached=True)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    made = Stage(tmp_path_factory.mktemp("hasty"), HASTY, attached=False)
-    yield made
-    made.close()
+async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with serving(tmp_path_factory.mktemp("hasty"), HASTY, attached=False) as team:
+        yield Stage(team)
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_every_type_arrives_as_it_was_sent(stage: Stage, one: str, other: str) -> None:
+async def test_every_type_arrives_as_it_was_sent(stage: Stage, one: str, other: str) -> None:
     sender, receiver = stage.team.agents[f"{one}-a"], stage.team.agents[f"{other}-b"]
-
-    async def exchange() -> None:
-        assignment = thread()
-        for message_type, payload in PAYLOADS.items():
-            own = assignment if message_type in ("TASK_ASSIGNMENT", "TASK_UPDATE") else thread()
-            letter = Letter.fresh(sender.agent, message_type, payload, correlation_id=own)
-            receipt = await sender.send(receiver.agent, letter)
-            _check_receipt(receipt, letter, receiver, pushed=other in PUSHED)
-            came = await receiver.receive(letter.message_id)
-            assert came.same_content(letter), message_type
-            if message_type in MUST_ACK:
-                await receiver.acknowledge(came)
-                await stage.team.until(stage.team.state, letter.message_id, "acknowledged", "processed")
-
-    stage.run(exchange)
+    assignment = thread()
+    for message_type, payload in PAYLOADS.items():
+        own = assignment if message_type in ("TASK_ASSIGNMENT", "TASK_UPDATE") else thread()
+        letter = Letter.fresh(sender.agent, message_type, payload, correlation_id=own)
+        receipt = await sender.send(receiver.agent, letter)
+        _check_receipt(receipt, letter, receiver, pushed=other in PUSHED)
+        came = await receiver.receive(letter.message_id)
+        assert came.same_content(letter), message_type
+        if message_type in MUST_ACK:
+            await receiver.acknowledge(came)
+            await stage.team.until(stage.team.state, letter.message_id, "acknowledged", "processed")
 
 
 def _check_receipt(receipt: dict[str, Any], letter: Letter, receiver: Driver, *, pushed: bool) -> None:
@@ -165,7 +131,7 @@ def _check_receipt(receipt: dict[str, Any], letter: Letter, receiver: Driver, *,
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_ack_and_nack_are_messages_too(stage: Stage, one: str, other: str) -> None:
+async def test_ack_and_nack_are_messages_too(stage: Stage, one: str, other: str) -> None:
     """Whoever got a message confirms or rejects it with an envelope, and its sender sees that."""
     confirmer, asker = stage.team.agents[f"{one}-a"], stage.team.agents[f"{other}-b"]
     bodies: dict[str, dict[str, Any]] = {
@@ -174,48 +140,42 @@ def test_ack_and_nack_are_messages_too(stage: Stage, one: str, other: str) -> No
     }
     names = {"ACK": "acknowledgedMessageId", "NACK": "rejectedMessageId"}
     ends = {"ACK": "processed", "NACK": "dead"}
-
-    async def exchange() -> None:
-        for message_type, body in bodies.items():
-            asked = Letter.fresh(asker.agent, "HANDOFF_REQUEST", HANDOFF, correlation_id=thread())
-            await asker.send(confirmer.agent, asked)
-            await confirmer.receive(asked.message_id)
-            payload = {names[message_type]: asked.message_id, "timestamp": "2025-11-12T10:00:00.150Z", **body}
-            answer = Letter.fresh(confirmer.agent, message_type, payload, correlation_id=asked.correlation_id)
-            await confirmer.send(asker.agent, answer)
-            assert (await asker.receive(answer.message_id)).same_content(answer)
-            assert await stage.team.state(asked.message_id) == ends[message_type]
-            if message_type == "NACK":
-                report = await asker.receive_report(asked.message_id)
-                assert (report.sender, report.payload["errorCode"]) == ("tocsin", "E_TASK_003")
-
-    stage.run(exchange)
+    for message_type, body in bodies.items():
+        asked = Letter.fresh(asker.agent, "HANDOFF_REQUEST", HANDOFF, correlation_id=thread())
+        await asker.send(confirmer.agent, asked)
+        await confirmer.receive(asked.message_id)
+        payload = {names[message_type]: asked.message_id, "timestamp": "2025-11-12T10:00:00.150Z", **body}
+        answer = Letter.fresh(confirmer.agent, message_type, payload, correlation_id=asked.correlation_id)
+        await confirmer.send(asker.agent, answer)
+        assert (await asker.receive(answer.message_id)).same_content(answer)
+        assert await stage.team.state(asked.message_id) == ends[message_type]
+        if message_type == "NACK":
+            report = await asker.receive_report(asked.message_id)
+            assert (report.sender, report.payload["errorCode"]) == ("tocsin", "E_TASK_003")
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_without_an_ack_it_comes_again_and_a_rejection_for_good_is_reported(stage: Stage, one: str, other: str) -> None:
+async def test_without_an_ack_it_comes_again_and_a_rejection_for_good_is_reported(
+    stage: Stage, one: str, other: str
+) -> None:
     sender, receiver = stage.team.agents[f"{one}-a"], stage.team.agents[f"{other}-b"]
-
-    async def exchange() -> None:
-        letters = [Letter.fresh(sender.agent, "CUSTOM_HURRY", CONTENT, correlation_id=thread()) for _ in range(2)]
-        for letter in letters:
-            await sender.send(receiver.agent, letter)
-        silent, rejected = letters
-        await receiver.reject(await receiver.receive(rejected.message_id), can_retry=True)
-        for letter in (silent, silent, rejected):
-            assert (await receiver.receive(letter.message_id)).same_content(letter)
-        await receiver.acknowledge(silent)
-        await receiver.reject(rejected, can_retry=False)
-        assert await stage.team.until(stage.team.state, rejected.message_id, "dead") == "dead"
-        assert (await sender.receive_report(rejected.message_id)).payload["context"]["recipient"] == receiver.agent
-        assert await stage.team.state(silent.message_id) == "acknowledged"
-        assert "MessageRequeued" in await stage.team.life(silent.message_id)
-
-    stage.run(exchange)
+    letters = [Letter.fresh(sender.agent, "CUSTOM_HURRY", CONTENT, correlation_id=thread()) for _ in range(2)]
+    for letter in letters:
+        await sender.send(receiver.agent, letter)
+    silent, rejected = letters
+    await receiver.reject(await receiver.receive(rejected.message_id), can_retry=True)
+    for letter in (silent, silent, rejected):
+        assert (await receiver.receive(letter.message_id)).same_content(letter)
+    await receiver.acknowledge(silent)
+    await receiver.reject(rejected, can_retry=False)
+    assert await stage.team.until(stage.team.state, rejected.message_id, "dead") == "dead"
+    assert (await sender.receive_report(rejected.message_id)).payload["context"]["recipient"] == receiver.agent
+    assert await stage.team.state(silent.message_id) == "acknowledged"
+    assert "MessageRequeued" in await stage.team.life(silent.message_id)
 
 
 @pytest.mark.parametrize("gateway", GATEWAYS)
-def test_recalled_or_delivered_and_never_both(stage: Stage, gateway: str) -> None:
+async def test_recalled_or_delivered_and_never_both(stage: Stage, gateway: str) -> None:
     """Recalls from every gateway, before anyone could be offered the message, while it is, and after it was."""
     name = stage.latecomer(gateway)
     senders = [stage.team.agents[f"{one}-a"] for one in GATEWAYS]
@@ -230,86 +190,71 @@ def test_recalled_or_delivered_and_never_both(stage: Stage, gateway: str) -> Non
             )
         return sent
 
-    async def play() -> None:
-        early, racing = await one_each(), await one_each()
-        for sender, letter in early:
-            assert await sender.recall(letter.message_id) == "recalled"
-        recalls = [asyncio.ensure_future(sender.recall(letter.message_id)) for sender, letter in racing]
-        async with stage.team.attach(name) as receiver:
-            outcomes = await asyncio.gather(*recalls)
-            for sender in senders:
-                letter = Letter.fresh(sender.agent, "StatusUpdate", CONTENT)
-                await sender.send(name, letter)
-                await receiver.receive(letter.message_id)
-                assert await sender.recall(letter.message_id) == "already_delivered"
-            came = [letter.message_id for letter in receiver.kept]
-        for (_, letter), outcome in zip(racing, outcomes, strict=True):
-            assert outcome == ("already_delivered" if letter.message_id in came else "recalled")
-        assert len(came) == len(set(came))
-        assert set(came) <= {letter.message_id for _, letter in racing}
-        for _, letter in early:
-            assert await stage.team.state(letter.message_id) == "recalled"
-
-    stage.run(play)
+    early, racing = await one_each(), await one_each()
+    for sender, letter in early:
+        assert await sender.recall(letter.message_id) == "recalled"
+    recalls = [asyncio.ensure_future(sender.recall(letter.message_id)) for sender, letter in racing]
+    async with stage.team.attach(name) as receiver:
+        outcomes = await asyncio.gather(*recalls)
+        for sender in senders:
+            letter = Letter.fresh(sender.agent, "StatusUpdate", CONTENT)
+            await sender.send(name, letter)
+            await receiver.receive(letter.message_id)
+            assert await sender.recall(letter.message_id) == "already_delivered"
+        came = [letter.message_id for letter in receiver.kept]
+    for (_, letter), outcome in zip(racing, outcomes, strict=True):
+        assert outcome == ("already_delivered" if letter.message_id in came else "recalled")
+    assert len(came) == len(set(came))
+    assert set(came) <= {letter.message_id for _, letter in racing}
+    for _, letter in early:
+        assert await stage.team.state(letter.message_id) == "recalled"
 
 
 @pytest.mark.parametrize("gateway", GATEWAYS)
-def test_what_expires_unread_is_never_seen(stage: Stage, gateway: str) -> None:
+async def test_what_expires_unread_is_never_seen(stage: Stage, gateway: str) -> None:
     name = stage.latecomer(gateway)
     senders = [stage.team.agents[f"{one}-a"] for one in GATEWAYS]
-
-    async def play() -> None:
-        short = [(sender, Letter.fresh(sender.agent, "StatusUpdate", CONTENT, ttl_s=0.05)) for sender in senders]
-        for sender, letter in short:
-            await sender.send(name, letter)
-        for sender, letter in short:
-            await stage.team.until(stage.team.state, letter.message_id, "expired")
-            assert await sender.recall(letter.message_id) == "already_expired"
-        async with stage.team.attach(name) as receiver:
-            last = Letter.fresh(senders[0].agent, "StatusUpdate", CONTENT, correlation_id=thread())
-            await senders[0].send(name, last)
-            assert (await receiver.receive(last.message_id)).same_content(last)
-            assert receiver.kept == []
-
-    stage.run(play)
+    short = [(sender, Letter.fresh(sender.agent, "StatusUpdate", CONTENT, ttl_s=0.05)) for sender in senders]
+    for sender, letter in short:
+        await sender.send(name, letter)
+    for sender, letter in short:
+        await stage.team.until(stage.team.state, letter.message_id, "expired")
+        assert await sender.recall(letter.message_id) == "already_expired"
+    async with stage.team.attach(name) as receiver:
+        last = Letter.fresh(senders[0].agent, "StatusUpdate", CONTENT, correlation_id=thread())
+        await senders[0].send(name, last)
+        assert (await receiver.receive(last.message_id)).same_content(last)
+        assert receiver.kept == []
 
 
 @pytest.mark.parametrize("gateway", GATEWAYS)
-def test_nobody_there_is_told_at_once(stage: Stage, gateway: str) -> None:
+async def test_nobody_there_is_told_at_once(stage: Stage, gateway: str) -> None:
     """A sync message to somebody absent, and any to nobody, fail fast and leave nothing behind."""
     sender = stage.team.agents[f"{gateway}-a"]
-
-    async def play() -> None:
-        with pytest.raises(Refused) as refused:
-            await sender.send(ABSENT, Letter.fresh(sender.agent, "Question", CONTENT))
-        assert refused.value.code == "E_ADMISSION_006"
-        assert refused.value.problem["facts"]["recipient_state"] == "not_available_offline"
-        with pytest.raises(Refused) as refused:
-            await sender.send("nobody", Letter.fresh(sender.agent, "StatusUpdate", CONTENT))
-        assert refused.value.code == "E_ROUTING_001"
-
-    stage.run(play)
+    with pytest.raises(Refused) as refused:
+        await sender.send(ABSENT, Letter.fresh(sender.agent, "Question", CONTENT))
+    assert refused.value.code == "E_ADMISSION_006"
+    assert refused.value.problem["facts"]["recipient_state"] == "not_available_offline"
+    with pytest.raises(Refused) as refused:
+        await sender.send("nobody", Letter.fresh(sender.agent, "StatusUpdate", CONTENT))
+    assert refused.value.code == "E_ROUTING_001"
 
 
 @pytest.mark.parametrize("gateway", GATEWAYS)
-def test_the_same_again_is_a_duplicate(stage: Stage, gateway: str) -> None:
+async def test_the_same_again_is_a_duplicate(stage: Stage, gateway: str) -> None:
     sender, receiver = stage.team.agents[f"{gateway}-a"], stage.team.agents["http-b"]
-
-    async def play() -> None:
-        letter = Letter.fresh(sender.agent, "StatusUpdate", CONTENT, correlation_id=thread())
-        first, again = [await sender.send(receiver.agent, letter) for _ in range(2)]
-        assert (first["duplicate"], again["duplicate"]) == (False, True)
-        with pytest.raises(Refused) as refused:
-            await sender.send(receiver.agent, letter._replace(payload={"text": "another"}))
-        assert refused.value.code == "E_ADMISSION_007"
-        await receiver.receive(letter.message_id)
-        assert all(kept.message_id != letter.message_id for kept in receiver.kept)
-
-    stage.run(play)
+    letter = Letter.fresh(sender.agent, "StatusUpdate", CONTENT, correlation_id=thread())
+    first, again = [await sender.send(receiver.agent, letter) for _ in range(2)]
+    assert (first["duplicate"], again["duplicate"]) == (False, True)
+    with pytest.raises(Refused) as refused:
+        await sender.send(receiver.agent, letter._replace(payload={"text": "another"}))
+    assert refused.value.code == "E_ADMISSION_007"
+    await receiver.receive(letter.message_id)
+    assert all(kept.message_id != letter.message_id for kept in receiver.kept)
 
 
 @pytest.mark.parametrize("gateway", GATEWAYS)
-def test_presence_follows_the_agent(hasty: Stage, gateway: str) -> None:
+async def test_presence_follows_the_agent(hasty: Stage, gateway: str) -> None:
     """Available while attached; gone, or taken for stale and then gone, once it is not."""
     name = hasty.latecomer(gateway)
     team = hasty.team
@@ -319,17 +264,14 @@ def test_presence_follows_the_agent(hasty: Stage, gateway: str) -> None:
         policy["sessions"]["lapse_after_s"] = seconds
         await team.ask("PUT", "/v1/policy", {"policy": policy, "reason": "a test"})
 
-    async def play() -> None:
-        assert await team.presence(name) == "not_available_offline"
-        polls = gateway not in ("socket", "files")
-        async with team.attach(name) as agent:
-            while await team.presence(name) != "available":
-                if polls:
-                    await agent.look()
-        if polls:
-            await team.until(team.presence, name, "not_available_stale")
-            await lapse_after(1.1)
-        await team.until(team.presence, name, "not_available_offline")
-        await lapse_after(1000)
-
-    hasty.run(play)
+    assert await team.presence(name) == "not_available_offline"
+    polls = gateway not in ("socket", "files")
+    async with team.attach(name) as agent:
+        while await team.presence(name) != "available":
+            if polls:
+                await agent.look()
+    if polls:
+        await team.until(team.presence, name, "not_available_stale")
+        await lapse_after(1.1)
+    await team.until(team.presence, name, "not_available_offline")
+    await lapse_after(1000)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from tests.workload import envelope
+from tests.envelopes import parsed
 from tocsin.core.commands import (
     Acknowledge,
     Acknowledged,
@@ -73,7 +73,9 @@ async def produce(host: Host, name: str, run: int) -> None:
         number += 1
         receiver = "hermit" if number % 3 == 0 else f"reader{number % 2}"
         message_id = f"msg_{run}_{name}_{number}"
-        sent = envelope(message_id, name, receiver, "TaskAssigned", 1_750_000_000_000_000, {"text": "x" * 200})
+        sent = parsed(
+            message_id, name, receiver, messageType="TaskAssigned", priority=None, payload={"text": "x" * 200}
+        )
         reply = await host.submit(Send(sent), caller)
         if isinstance(reply, Receipt):
             tell(f"sent {message_id}")

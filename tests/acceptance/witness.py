@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from tests.acceptance.victim import POLICY
+from tests.ids import SeededIds
 from tests.soak import tally
 from tests.stores.test_recovery import assert_same
-from tests.workload import SeededIds
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import State
 from tocsin.journal.base import Journal

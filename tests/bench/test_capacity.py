@@ -1,6 +1,5 @@
 """The figures of capacity come from real registrations, a journal that is opened again, and sockets to a real hub."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ def test_agents_that_do_not_come_back_are_noticed(tmp_path: Path, monkeypatch: p
         capacity.measure_opening((6, str(tmp_path / "project")))
 
 
-def test_sockets_are_opened_and_kept_alive(tmp_path: Path) -> None:
-    found = asyncio.run(capacity.measure_sockets([3, 5], tmp_path, heartbeat_s=0.1))
+async def test_sockets_are_opened_and_kept_alive(tmp_path: Path) -> None:
+    found = await capacity.measure_sockets([3, 5], tmp_path, heartbeat_s=0.1)
     assert [*found] == [3, 5]
     assert all(figures["ping_p50_ms"] > 0 for figures in found.values())

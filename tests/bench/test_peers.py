@@ -13,7 +13,7 @@ from bench.peers.floor_memory import Memory
 from bench.peers.peer import Grouped, Letter
 from bench.peers.tocsin_agents import POLICY
 from bench.peers.tocsin_embedded import TocsinEmbedded
-from bench.peers.work import Checked, Found
+from bench.peers.work import Found
 
 from tocsin.policies import parse_policy
 
@@ -60,24 +60,21 @@ async def started(peer: Memory, folder: Path) -> Memory:
 @pytest.mark.parametrize(
     ("peer", "found"), [(Memory, (True, True)), (FirstComeFirstServed, (False, True)), (NewestFirst, (True, False))]
 )
-def test_the_order_is_looked_at(peer: type[Memory], found: tuple[bool, bool], tmp_path: Path) -> None:
-    async def look() -> tuple[bool, bool]:
-        return await work.order(await started(peer(), tmp_path))
-
-    assert asyncio.run(look()) == found
+async def test_the_order_is_looked_at(peer: type[Memory], found: tuple[bool, bool], tmp_path: Path) -> None:
+    assert await work.order(await started(peer(), tmp_path)) == found
 
 
-def test_what_was_confirmed_and_never_came_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_confirmed_and_never_came_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "DRAIN_MAX_S", 0.1)
 
     async def missing(peer: Memory) -> int:
         return (await work.crowd(await started(peer, tmp_path), work.Letters(1), 300)).missing
 
-    assert asyncio.run(missing(Memory())) == 0
-    assert asyncio.run(missing(Loser())) > 0
+    assert await missing(Memory()) == 0
+    assert await missing(Loser()) > 0
 
 
-def test_a_critical_message_that_does_not_come_in_time_has_no_figure(
+async def test_a_critical_message_that_does_not_come_in_time_has_no_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "CRITICAL_MAX_S", 0.05)
@@ -85,32 +82,25 @@ def test_a_critical_message_that_does_not_come_in_time_has_no_figure(
     async def critical(peer: Memory) -> float | None:
         return await work.critical(await started(peer, tmp_path), 500)
 
-    assert asyncio.run(critical(Memory())) is not None
-    assert asyncio.run(critical(Slow())) is None
+    assert await critical(Memory()) is not None
+    assert await critical(Slow()) is None
 
 
-def test_what_is_delivered_again_from_an_earlier_part_counts_for_nothing(tmp_path: Path) -> None:
-    async def crowd() -> work.Crowd:
-        peer = await started(Memory(), tmp_path)
-        await peer.fill(work.Letters(0).some(50))
-        return await work.crowd(peer, work.Letters(1), 100)
-
-    assert asyncio.run(crowd()).missing == 0
+async def test_what_is_delivered_again_from_an_earlier_part_counts_for_nothing(tmp_path: Path) -> None:
+    peer = await started(Memory(), tmp_path)
+    await peer.fill(work.Letters(0).some(50))
+    assert (await work.crowd(peer, work.Letters(1), 100)).missing == 0
 
 
 @pytest.mark.parametrize("peer", [File, TocsinEmbedded])
-def test_the_whole_work_is_done(peer: type[File | TocsinEmbedded], tmp_path: Path) -> None:
+async def test_the_whole_work_is_done(peer: type[File | TocsinEmbedded], tmp_path: Path) -> None:
     sizes = work.Sizes(crowd=200, alone=10, load=300, backlog=300)
-
-    async def all_of_it() -> tuple[Found, Checked]:
-        one = peer()
-        try:
-            await one.start(tmp_path, work.BACKLOG + 1)
-            return await work.measure(one, sizes), await work.check(one, sizes)
-        finally:
-            await one.close()
-
-    found, checked = asyncio.run(all_of_it())
+    one = peer()
+    try:
+        await one.start(tmp_path, work.BACKLOG + 1)
+        found, checked = await work.measure(one, sizes), await work.check(one, sizes)
+    finally:
+        await one.close()
     assert checked.priorities_honoured
     assert checked.oldest_first
     assert checked.critical_under_backlog_ms is not None
@@ -123,7 +113,7 @@ def test_bodies_have_the_size_that_the_table_says() -> None:
     assert {len(work.Letters(1).write(0)[1].body) for _ in range(10)} == {work.MESSAGE_BYTES}
 
 
-def test_those_who_wait_together_share_a_trip_and_its_failure() -> None:
+async def test_those_who_wait_together_share_a_trip_and_its_failure() -> None:
     trips: list[int] = []
 
     async def write(letters: list[Letter]) -> None:
@@ -139,9 +129,9 @@ def test_those_who_wait_together_share_a_trip_and_its_failure() -> None:
         finally:
             await grouped.close()
 
-    assert asyncio.run(send(["good"] * 20)) == [None] * 20
+    assert await send(["good"] * 20) == [None] * 20
     assert trips == [8, 8, 4]
-    assert {type(told) for told in asyncio.run(send(["good", "bad"]))} == {OSError}
+    assert {type(told) for told in await send(["good", "bad"])} == {OSError}
 
 
 def result(per_s: float, *, load_per_s: float = 1.0, alone_ms: float = 1.0, loop_us: float = 1.0) -> Found:

@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from tests.cli.processes import RunningHub, asked
+from tests.envelopes import envelope
 
 #: A table from before there were a TTL, recalls and publish paths, and the columns that were added later.
 BEFORE = """
@@ -132,30 +133,26 @@ def test_malformed_rows_are_refused_by_their_place_and_the_others_taken(data: Pa
         assert part in told
 
 
-def envelope(number: int, **more: Any) -> str:
-    return json.dumps(
-        {
-            "version": "1.0.0",
-            "messageId": f"msg_20251112_{number}",
-            "timestamp": "2025-11-12T10:30:45.123Z",
-            "sender": {"agentId": "manager_001", "type": "Manager"},
-            "receiver": {"agentId": "impl_001", "type": "Implementation"},
-            "messageType": "STATE_SYNC",
-            "priority": "NORMAL",
-            "payload": {
-                "entityType": "task",
-                "entityId": "t",
-                "operation": "update",
-                "state": {},
-                "syncTimestamp": "2025-11-12T10:30:00.000Z",
-            },
-            **more,
-        }
-    )
+def exported(number: int, **more: Any) -> str:
+    """Return a line of a file of messages of protocol 1.0.0."""
+    fields = {
+        "version": "1.0.0",
+        "messageType": "STATE_SYNC",
+        "priority": "NORMAL",
+        "payload": {
+            "entityType": "task",
+            "entityId": "t",
+            "operation": "update",
+            "state": {},
+            "syncTimestamp": "2025-11-12T10:30:00.000Z",
+        },
+    } | more
+    sent = envelope(f"msg_20251112_{number}", "manager_001", "impl_001", receiver_type="Implementation")
+    return json.dumps(sent | fields)
 
 
 def answered(number: int, kind: str, **payload: Any) -> str:
-    return envelope(
+    return exported(
         100 + number,
         messageType=kind,
         sender={"agentId": "impl_001", "type": "Implementation"},
@@ -176,18 +173,18 @@ def test_a_directory_of_channels_is_imported_with_what_became_of_its_messages(da
     there.joinpath("messages.ndjson").write_text(
         "\n".join(
             (
-                envelope(1, **long_ago),
-                envelope(2, **long_ago),
-                envelope(3, **long_ago),
-                envelope(4),
+                exported(1, **long_ago),
+                exported(2, **long_ago),
+                exported(3, **long_ago),
+                exported(4),
                 "{not json",
-                envelope(5, **long_ago),
-                envelope(6, **everybody),
+                exported(5, **long_ago),
+                exported(6, **everybody),
                 "",
             )
         )
     )
-    other.joinpath("messages.ndjson").write_text(envelope(6, **everybody) + "\n")
+    other.joinpath("messages.ndjson").write_text(exported(6, **everybody) + "\n")
     back.joinpath("messages.ndjson").write_text(
         "\n".join(
             (

@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.processes import RunningHub, run
-from tests.gateways.hubs import envelope
+from tests.envelopes import envelope
 from tests.patience import PATIENCE_S
 from tests.postgres import Server
 from tocsin.cli.commands import app

@@ -10,7 +10,7 @@ import shutil
 import signal
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -39,10 +39,6 @@ KINDS = ("embedded", "hub")
 
 #: Tests at full length take as long as they take.
 PATIENCE_S = 600 if os.environ.get("TOCSIN_SOAK") else 120
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, PATIENCE_S))
 
 
 async def take_all(agent: Agent, count: int) -> list[Message]:

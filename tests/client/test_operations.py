@@ -10,7 +10,7 @@ from typing import Any, get_origin
 import msgspec
 import pytest
 
-from tests.client.grounds import KINDS, POLICY, ground_of, run, sync_ground_of
+from tests.client.grounds import KINDS, POLICY, ground_of, sync_ground_of
 from tests.patience import PATIENCE_S
 from tocsin.client import Agent, Message, NoResponse, SyncAgent, SyncMessage
 from tocsin.client.operations import Operations
@@ -138,13 +138,14 @@ async def test_wrong_arguments_are_refused_alike(kind: str, tmp_path: Path) -> N
 
 
 @each_kind
-def test_an_old_spelling_is_refused_with_the_new_one(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with ground_of(kind, tmp_path) as ground:
-            with pytest.raises(TypeError, match="connect has no argument 'agent_type'; it is called 'type'"):
-                ground.join("ada", agent_type="Manager")
+async def test_an_old_spelling_is_refused_with_the_new_one(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground:
+        with pytest.raises(TypeError, match="connect has no argument 'agent_type'; it is called 'type'"):
+            ground.join("ada", agent_type="Manager")
 
-    run(test())
+
+@each_kind
+def test_an_old_spelling_is_refused_with_the_new_one_without_a_loop(kind: str, tmp_path: Path) -> None:
     with sync_ground_of(kind, tmp_path) as ground, pytest.raises(TypeError, match="it is called 'type'"):
         SyncAgent.connect(ground.target, agent="ada", agent_type="Manager")  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.patience import PATIENCE_S
+from tests.envelopes import envelope
 from tocsin.client import Retry, client_config
 from tocsin.client.connection.backoff import Backoff
 from tocsin.client.messages.envelopes import EnvelopeReader
@@ -91,17 +91,9 @@ def test_what_is_worth_trying_again() -> None:
 
 
 def message(number: int, priority: str = "Info", attempt: int = 0) -> Message:
-    envelope = {
-        "messageId": f"msg_{number}_a",
-        "timestamp": "2025-11-12T10:00:00Z",
-        "sender": {"agentId": "ada", "type": "Manager"},
-        "receiver": {"agentId": "bob", "type": "*"},
-        "messageType": "CUSTOM_NOTE",
-        "priority": priority,
-        "payload": {"n": number},
-        "metadata": {"retryCount": attempt, "ttl": 5.0},
-    }
-    received, retries, ttl_s = EnvelopeReader().read(msgspec.Raw(msgspec.json.encode(envelope)))
+    content = {"payload": {"n": number}, "metadata": {"retryCount": attempt, "ttl": 5.0}}
+    sent = envelope(f"msg_{number}_a") | content | {"messageType": "CUSTOM_NOTE", "priority": priority}
+    received, retries, ttl_s = EnvelopeReader().read(msgspec.Raw(msgspec.json.encode(sent)))
     return Message(None, f"msg_{number}_a", 1, received, retries, ttl_s)  # type: ignore[arg-type]
 
 
@@ -184,10 +176,6 @@ class InboxMachine(RuleBasedStateMachine):
 
 TestInboxMachine = InboxMachine.TestCase
 TestInboxMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-
-
-def on_loop(test: Any) -> None:
-    asyncio.run(asyncio.wait_for(test, PATIENCE_S))
 
 
 async def test_a_redriven_message_counts_as_new() -> None:

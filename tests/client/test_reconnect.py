@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.grounds import POLICY, HubGround, hub_ground, run, take_all
+from tests.client.grounds import POLICY, HubGround, hub_ground, take_all
 from tests.client.wires import Wire
 from tests.soak import SOAK, scaled
 from tocsin.client import Agent, ConnectionState, Draft, NoAnswer, Receipt, client_config
@@ -208,14 +208,11 @@ async def test_a_wrong_token_is_refused_at_once(tmp_path: Path) -> None:
             await Agent.connect(ground.url, token="tcs_" + "0" * 16 + "_" + "x" * 43)
 
 
-def test_no_hub_at_all(tmp_path: Path) -> None:
-    async def test() -> None:
-        config = client_config(connect_timeout_s=0.3, backoff_first_s=0.01)
-        with pytest.raises(HubUnavailable, match="E_HUB_004"):
-            await Agent.connect("http://127.0.0.1:9", agent="ada", config=config)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(test())
+async def test_no_hub_at_all(tmp_path: Path) -> None:
+    config, before = client_config(connect_timeout_s=0.3, backoff_first_s=0.01), asyncio.all_tasks()
+    with pytest.raises(HubUnavailable, match="E_HUB_004"):
+        await Agent.connect("http://127.0.0.1:9", agent="ada", config=config)
+    assert asyncio.all_tasks() == before
 
 
 async def test_an_agent_may_give_up(tmp_path: Path) -> None:
@@ -227,29 +224,26 @@ async def test_an_agent_may_give_up(tmp_path: Path) -> None:
             await reading
 
 
-def test_cancelling_while_reconnecting_ends_everything(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with hub_ground(tmp_path) as ground:
-            before = asyncio.all_tasks()
-            attached, lost = asyncio.Event(), asyncio.Event()
+async def test_cancelling_while_reconnecting_ends_everything(tmp_path: Path) -> None:
+    async with hub_ground(tmp_path) as ground:
+        before = asyncio.all_tasks()
+        attached, lost = asyncio.Event(), asyncio.Event()
 
-            async def application() -> None:
-                async with ground.join("ada") as ada:
-                    ada.on_state(lambda _: lost.set())
-                    attached.set()
-                    async for _ in ada.inbox():
-                        pass
+        async def application() -> None:
+            async with ground.join("ada") as ada:
+                ada.on_state(lambda _: lost.set())
+                attached.set()
+                async for _ in ada.inbox():
+                    pass
 
-            running = asyncio.create_task(application())
-            await attached.wait()
-            await asyncio.to_thread(ground.kill)
-            await lost.wait()
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            assert asyncio.all_tasks() == before
-
-    run(test())
+        running = asyncio.create_task(application())
+        await attached.wait()
+        await asyncio.to_thread(ground.kill)
+        await lost.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert asyncio.all_tasks() == before
 
 
 async def test_messages_in_hand_can_be_settled_over_a_new_socket(tmp_path: Path) -> None:

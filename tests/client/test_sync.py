@@ -188,7 +188,7 @@ def test_whoever_waits_or_comes_while_the_loop_ends_is_told_so() -> None:
 
     def call(work: Callable[[], Coroutine[Any, Any, object]], when: threading.Event | None = None) -> None:
         if when is not None:
-            when.wait()
+            when.wait(PATIENCE_S)
         try:
             background.run(work())
         except StateConflict as error:
@@ -198,9 +198,9 @@ def test_whoever_waits_or_comes_while_the_loop_ends_is_told_so() -> None:
     late = threading.Thread(target=call, args=(asyncio.Event().wait, ending), daemon=True)
     for thread in (waiting, late):
         thread.start()
-    begun.wait()
+    assert begun.wait(PATIENCE_S)
     stopping = threading.Thread(target=background.stop, daemon=True)
     stopping.start()
     for thread in (waiting, late, stopping):
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert told == ["E_STATE_003", "E_STATE_003"]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateways.connected import socket_team
+from tests.gateways.hubs import age_tokens
+from tests.gateways.websocket.sockets import socket_team
 from tocsin.client import Agent, ConnectionState, client_config
 from tocsin.core.errors import NotPermitted, TocsinError
 
@@ -20,12 +21,12 @@ def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("how", ["expired", "revoked"])
-async def test_how_a_token_ended_is_told(tmp_path: Path, how: str) -> None:
+async def test_how_a_token_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     async with socket_team(tmp_path) as team:
         token = team.hub.authority.issue("ada", "primary", lifetime_s=60).secret.spell()
         async with Agent.connect(f"http://127.0.0.1:{team.port}", token=token, config=QUICK) as ada:
             if how == "expired":
-                team.hub.authority._clock = lambda: team.hub.now() + 60_000_000
+                age_tokens(monkeypatch, 60)
             else:
                 team.hub.authority.revoke("ada")
             await ada.until(ConnectionState.FAILED)
@@ -47,7 +48,7 @@ async def test_a_token_that_is_rotated_in_its_file_is_found_there(
                 await asyncio.sleep(0)
                 file.write_text(team.hub.authority.rotate("ada", overlap_s=overlap_s).secret.spell() + "\n")
                 if overlap_s:
-                    team.hub.authority._clock = lambda: team.hub.now() + 60_000_000
+                    age_tokens(monkeypatch, 60)
                 await back
                 await ada.until(ConnectionState.CONNECTED)
                 assert (await ada.send(to="ada", type=NOTE)).recipient == "ada", "and it is signed with the new one"

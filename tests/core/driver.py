@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tests.envelopes import parsed
+from tests.ids import SeededIds as CountedIds
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
 from tocsin.core.errors import Problem
@@ -17,7 +19,7 @@ from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange, Outcome
 from tocsin.core.messages.model import Message
 from tocsin.core.policy import Policy, document_of
-from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
+from tocsin.core.protocol.envelope import Envelope, iso
 from tocsin.core.protocol.timestamps import as_microseconds
 from tocsin.core.snapshot import Snapshot, restore, take
 from tocsin.policies import default_policy, parse_policy
@@ -33,29 +35,16 @@ _TICKS_AT_ONCE = 10_000
 #: A session that `advance` keeps alive shows itself this often.
 _BEAT_S = 20
 
-_MESSAGE_BYTES_MAX = 1_048_576
-
 _Expected = TypeVar("_Expected")
 _Happened = TypeVar("_Happened", bound=Event)
-
-
-class CountedIds:
-    """Ids that count up, so that a run is the same each time."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def fresh(self, prefix: str, now: int) -> str:
-        self._count += 1
-        return f"{prefix}_{now}_{self._count:06d}"
 
 
 class Team:
     """A project, its agents, their clock and everything that happened."""
 
-    def __init__(self, policy: Policy | str | None = None) -> None:
+    def __init__(self, policy: Policy | str | None = None, start: int = START) -> None:
         self.exchange = Exchange(CountedIds())
-        self.now = START
+        self.now = start
         self.events: list[Event] = []
         self._callers: dict[str, Caller] = {}
         #: Cursor of the last drain, by session.
@@ -77,9 +66,13 @@ class Team:
 
     def ask(self, command: Command, agent: str | None, kind: type[_Expected]) -> _Expected:
         """Ask as an agent, or as the bus itself, and expect one kind of reply."""
-        reply: Reply = self.handle(command, self.caller(agent)).reply
+        reply = self.tell(command, agent)
         assert isinstance(reply, kind), reply
         return reply
+
+    def tell(self, command: Command, agent: str | None) -> Reply:
+        """Ask as an agent, and take any reply."""
+        return self.handle(command, self.caller(agent)).reply
 
     def refused(self, command: Command, agent: str | None) -> Problem:
         """Ask, and expect to be refused."""
@@ -134,18 +127,21 @@ class Team:
         """Write an envelope, and read it back as a gateway would."""
         self._sent += 1
         agent = self.exchange.state.agents.get(sender)
-        document: dict[str, object] = {
-            "version": version,
-            "messageId": message_id or f"msg_{self._sent:06d}_{sender}",
-            "timestamp": iso(self.now),
-            "sender": {"agentId": sender, "type": agent.agent_type if agent else "Implementation"},
-            "receiver": {"agentId": receiver, "type": receiver_type},
-            "messageType": message_type,
-            "payload": {} if payload is None else payload,
-        }
-        extras = {"priority": priority, "correlationId": correlation_id, "metadata": metadata, "qos": qos}
-        document |= {name: value for name, value in extras.items() if value is not None}
-        return parse_envelope(msgspec.json.encode(document), _MESSAGE_BYTES_MAX)
+        return parsed(
+            message_id or f"msg_{self._sent:06d}_{sender}",
+            sender,
+            receiver,
+            sender_type=agent.agent_type if agent else "Implementation",
+            receiver_type=receiver_type,
+            version=version,
+            timestamp=iso(self.now),
+            messageType=message_type,
+            priority=priority,
+            correlationId=correlation_id,
+            payload={} if payload is None else payload,
+            metadata=metadata,
+            qos=qos,
+        )
 
     def send(self, sender: str, receiver: str, message_type: str = "StatusUpdate", **parts: Any) -> cmd.Receipt:
         """Send to one agent, and expect a receipt; `parts` are those of `envelope`."""

@@ -10,7 +10,8 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.gateways.hubs import Team, envelope, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import HubTeam, team_at
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.dashboard.assets import Assets
 from tocsin.gateways.dashboard.gateway import DashboardGateway
@@ -21,7 +22,9 @@ OWN = {"Tocsin-Dashboard": "1", "Origin": "http://localhost"}
 
 
 @asynccontextmanager
-async def dashboard_team(path: Path, **config: Any) -> AsyncIterator[tuple[Team, httpx2.AsyncClient, DashboardGateway]]:
+async def dashboard_team(
+    path: Path, **config: Any
+) -> AsyncIterator[tuple[HubTeam, httpx2.AsyncClient, DashboardGateway]]:
     """Serve a project with its dashboard, and a client that keeps cookies."""
     async with team_at(path, **config) as team:
         await team.register("ada")
@@ -35,7 +38,7 @@ async def dashboard_team(path: Path, **config: Any) -> AsyncIterator[tuple[Team,
             yield team, client, gateway
 
 
-async def sign_in(team: Team, client: httpx2.AsyncClient, agent: str = "hanna") -> httpx2.Response:
+async def sign_in(team: HubTeam, client: httpx2.AsyncClient, agent: str = "hanna") -> httpx2.Response:
     return await client.post("/sign-in", json={"token": team.tokens[agent]}, headers=OWN)
 
 
@@ -49,7 +52,7 @@ async def test_humans_directors_and_administrators_sign_in(tmp_path: Path, agent
         assert (await client.get("/")).status_code == (200 if status == 200 else 303)
 
 
-async def sign_in_link(team: Team, client: httpx2.AsyncClient, agent: str = "hanna") -> httpx2.Response:
+async def sign_in_link(team: HubTeam, client: httpx2.AsyncClient, agent: str = "hanna") -> httpx2.Response:
     headers = {"Authorization": f"Bearer {team.tokens[agent]}"}
     return await client.post("/sign-in/links", headers=headers)
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from tests.dashboard.extracts import RECALL, part, write_extract
-from tests.gateways.hubs import Team, envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import HubTeam, registered_team
 from tocsin.extract import INDEX, Table
 from tocsin.gateways.dashboard.reports import SANDBOX, report_routes
 from tocsin.gateways.http.app import build_app
@@ -18,11 +19,11 @@ HISTORY = {"extract": None, "reports": None, "rows_max": 1000, "reports_max": 3}
 ROWS = "/v1/history/tables/traffic"
 
 
-def folder(team: Team) -> Path:
+def folder(team: HubTeam) -> Path:
     return team.hub.data / "warehouse" / "_extract"
 
 
-async def found(team: Team, path: str, agent: str = "boss") -> Any:
+async def found(team: HubTeam, path: str, agent: str = "boss") -> Any:
     answer = await team.get(agent, path)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -179,7 +180,7 @@ async def test_a_missing_part_and_a_broken_index(tmp_path: Path) -> None:
         assert (answer.status_code, answer.json()["code"]) == (503, "E_HUB_006")
 
 
-def write_reports(team: Team, *names: str) -> Path:
+def write_reports(team: HubTeam, *names: str) -> Path:
     reports = team.hub.data / "lab" / "reports"
     reports.mkdir(parents=True)
     for name in names:

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from tests.gateways.hubs import QUICK, Team, envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, registered_team
 
 
-async def kill(team: Team, number: int, code: str = "E_TASK_001", **changes: Any) -> None:
+async def kill(team: HubTeam, number: int, code: str = "E_TASK_001", **changes: Any) -> None:
     """Send a message from ada that bob rejects, so that it becomes a dead letter."""
     sent = await team.post("ada", "/v1/messages", envelope(number, **changes))
     assert sent.status_code in (200, 207), sent.text

@@ -1,6 +1,5 @@
 """`make demo`, run as a process: the story, the open matters, interruptions, a second run and a taken port."""
 
-import asyncio
 import json
 import os
 import re
@@ -226,7 +225,7 @@ def test_a_taken_port_is_said_at_once(tmp_path: Path) -> None:
             elsewhere.interrupt()
 
 
-def test_the_steps_of_the_pipeline_are_told_and_its_events_counted(
+async def test_the_steps_of_the_pipeline_are_told_and_its_events_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "tocsin.py"
@@ -237,7 +236,7 @@ def test_the_steps_of_the_pipeline_are_told_and_its_events_counted(
     os.utime(tmp_path / "hub" / "segments" / "1.zst", (2**31, 2**31))
     hub = SimpleNamespace(root=tmp_path, data=tmp_path / "hub", url="http://hub")
     told: list[str] = []
-    found = asyncio.run(make_history(cast("DemoHub", hub), told.append))
+    found = await make_history(cast("DemoHub", hub), told.append)
     assert told[1:3] == ["starting Spark", "step 1 of 2, spark"]
     assert "tables of 1,234 events" in found
 

@@ -92,30 +92,24 @@ async def test_an_asyncio_queue_is_fed_from_other_threads_within_its_bound(bus: 
     assert await brought.get() == 3
 
 
-def test_a_critical_asyncio_queue_is_waited_for_from_its_loop_and_from_others(bus: FrameBus[int]) -> None:
-    async def run() -> list[int]:
-        brought = bus.subscribe("critical", asyncio.Queue[int](1), Priority.CRITICAL, timeout_s=PATIENCE_S)
+async def test_a_critical_asyncio_queue_is_waited_for_from_its_loop_and_from_others(bus: FrameBus[int]) -> None:
+    brought = bus.subscribe("critical", asyncio.Queue[int](1), Priority.CRITICAL, timeout_s=PATIENCE_S)
 
-        async def read() -> list[int]:
-            return [await brought.get() for _ in range(9)]
+    async def read() -> list[int]:
+        return [await brought.get() for _ in range(9)]
 
-        reading = asyncio.create_task(read())
-        for frame in range(3):
+    async def publish(frames: range) -> None:
+        for frame in frames:
             await bus.publish_async(frame)
-        await asyncio.to_thread(publish_all, bus, range(3, 6))
 
-        async def publish_elsewhere() -> None:
-            for frame in range(6, 9):
-                await bus.publish_async(frame)
-
-        await asyncio.to_thread(lambda: asyncio.run(publish_elsewhere()))
-        frames = await reading
-        bus.publish(9)
-        bus.publish(10)  # on the loop that reads: there is no waiting for it
-        await bus.publish_async(11, timeout_s=0)
-        return frames
-
-    assert asyncio.run(run()) == list(range(9))
+    reading = asyncio.create_task(read())
+    await publish(range(3))
+    await asyncio.to_thread(publish_all, bus, range(3, 6))
+    await asyncio.to_thread(lambda: asyncio.run(publish(range(6, 9))))
+    assert await reading == list(range(9))
+    bus.publish(9)
+    bus.publish(10)  # on the loop that reads: there is no waiting for it
+    await bus.publish_async(11, timeout_s=0)
     assert bus.stats().subscribers["critical"].critical_dropped == 2
 
 

@@ -88,14 +88,14 @@ def test_every_subscriber_gets_the_same_object() -> None:
         assert second.get() is frame
 
 
-def test_a_deadline_bounds_the_wait_of_the_whole_publish(bus: FrameBus[int]) -> None:
+async def test_a_deadline_bounds_the_wait_of_the_whole_publish(bus: FrameBus[int]) -> None:
     channels = [
         bus.subscribe(str(timeout_s), RefusingChannel(1), Priority.CRITICAL, timeout_s=timeout_s)
         for timeout_s in (10.0, 60.0)
     ]
     bus.publish(1)
     bus.publish(2, timeout_s=20.0)
-    asyncio.run(bus.publish_async(3, timeout_s=20.0))
+    await bus.publish_async(3, timeout_s=20.0)
     bus.publish(4, timeout_s=0.0)
     bus.publish(5)
     patient, very_patient = (channel.timeouts_s for channel in channels)
@@ -183,24 +183,18 @@ async def test_publishing_on_a_loop_does_not_wait_for_a_reader_of_that_loop(bus:
     assert bus.stats().subscribers["critical"].critical_dropped == 1
 
 
-def test_publish_async_lets_the_reader_make_room(bus: FrameBus[int]) -> None:
-    async def run() -> list[int]:
-        channel = bus.subscribe("critical", Channel[int](1), Priority.CRITICAL, timeout_s=PATIENCE_S)
-        taken: list[int] = []
+async def test_publish_async_lets_the_reader_make_room(bus: FrameBus[int]) -> None:
+    channel = bus.subscribe("critical", Channel[int](1), Priority.CRITICAL, timeout_s=PATIENCE_S)
 
-        async def read() -> None:
-            async for frame in channel:
-                taken.append(frame)
+    async def read() -> list[int]:
+        return [frame async for frame in channel]
 
-        reading = asyncio.create_task(read())
-        for frame in range(100):
-            await bus.publish_async(frame)
-        bus.close()
-        channel.close()
-        await reading
-        return taken
-
-    assert asyncio.run(run()) == list(range(100))
+    reading = asyncio.create_task(read())
+    for frame in range(100):
+        await bus.publish_async(frame)
+    bus.close()
+    channel.close()
+    assert await reading == list(range(100))
 
 
 async def test_publish_async_gives_up_in_time_or_when_cancelled(bus: FrameBus[int]) -> None:
@@ -221,13 +215,8 @@ async def test_publish_async_gives_up_in_time_or_when_cancelled(bus: FrameBus[in
     assert [account.critical_dropped for account in bus.stats().subscribers.values()] == [2, 2]
 
 
-def test_a_frame_published_from_a_thread_wakes_a_reader_on_a_loop(bus: FrameBus[int]) -> None:
+async def test_a_frame_published_from_a_thread_wakes_a_reader_on_a_loop(bus: FrameBus[int]) -> None:
     channel = bus.subscribe("worker", SignallingChannel(4))
-    taken: list[int] = []
-
-    async def read() -> None:
-        async for frame in channel:
-            taken.append(frame)
 
     def publish() -> None:
         for frame in range(10):
@@ -237,8 +226,7 @@ def test_a_frame_published_from_a_thread_wakes_a_reader_on_a_loop(bus: FrameBus[
         channel.close()
 
     with running(publish):
-        asyncio.run(read())
-    assert taken == list(range(10))
+        assert [frame async for frame in channel] == list(range(10))
 
 
 def test_a_log_handler_may_publish_the_alarm_itself(bus: FrameBus[int]) -> None:

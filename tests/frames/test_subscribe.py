@@ -142,7 +142,7 @@ def test_a_channel_that_the_bus_made_ends_with_the_subscription_a_brought_one_do
     assert not brought.closed
 
 
-def test_a_closed_bus_says_so(bus: FrameBus[int]) -> None:
+async def test_a_closed_bus_says_so(bus: FrameBus[int]) -> None:
     channel = bus.subscribe("worker")
     bus.close()
     bus.close()
@@ -150,7 +150,7 @@ def test_a_closed_bus_says_so(bus: FrameBus[int]) -> None:
         with pytest.raises(BusClosedError):
             call()
     with pytest.raises(BusClosedError):
-        asyncio.run(bus.publish_async(1))
+        await bus.publish_async(1)
     with pytest.raises(ChannelClosedError):
         channel.get_nowait()
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import httpx2
 import msgspec
+import pytest
 
 from tocsin.gateways.http.app import build_app
+from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import load_config
 from tocsin.hub.service import Hub
 from tocsin.policies import parse_policy
@@ -16,7 +18,7 @@ from tocsin.policies import parse_policy
 QUICK = "storage: {projection_interval_s: 0.02}"
 
 
-class Team:
+class HubTeam:
     """A hub and the ways to call it."""
 
     def __init__(self, hub: Hub, client: httpx2.AsyncClient) -> None:
@@ -50,32 +52,19 @@ class Team:
         return await self.call("PUT", agent, path, body, **more)
 
 
-def envelope(number: int, sender: str = "ada", receiver: str = "bob", **changes: Any) -> dict[str, Any]:
-    return {
-        "version": "1.1.0",
-        "messageId": f"msg_{number}_x",
-        "timestamp": "2025-11-12T10:30:45.000Z",
-        "sender": {"agentId": sender, "type": "Manager"},
-        "receiver": {"agentId": receiver, "type": "*"},
-        "messageType": "StatusUpdate",
-        "priority": "Info",
-        "payload": {"text": f"number {number}"},
-    } | changes
-
-
 @asynccontextmanager
-async def team_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[Team]:
+async def team_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[HubTeam]:
     hub = await Hub.open(path / "data", parse_policy(policy), load_config(**config), project="team")
     transport = httpx2.ASGITransport(app=build_app(hub))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         try:
-            yield Team(hub, client)
+            yield HubTeam(hub, client)
         finally:
             await hub.close()
 
 
 @asynccontextmanager
-async def registered_team(path: Path, **config: Any) -> AsyncIterator[Team]:
+async def registered_team(path: Path, **config: Any) -> AsyncIterator[HubTeam]:
     """Serve a project with ada, bob and a director registered, and an administrator."""
     async with team_at(path, **config) as team:
         await register_usual(team)
@@ -83,8 +72,14 @@ async def registered_team(path: Path, **config: Any) -> AsyncIterator[Team]:
         yield team
 
 
-async def register_usual(team: Team) -> None:
+async def register_usual(team: HubTeam) -> None:
     """Register ada, bob and a director."""
     await team.register("ada")
     await team.register("bob", kind="Implementation")
     await team.register("boss", "director")
+
+
+def age_tokens(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    """Let tokens expire as if some time had passed."""
+    is_live = Grant.is_live
+    monkeypatch.setattr(Grant, "is_live", lambda grant, now: is_live(grant, now + seconds * 1_000_000))

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from tests.gateways.hubs import QUICK, Team, envelope, team_at
-from tocsin.gateways import feed
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, team_at
 from tocsin.gateways.feed import FeedGateway
-from tocsin.gateways.feed_items import FeedHello, FeedItem
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.server import listen
 
@@ -24,7 +23,7 @@ FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s"
 
 
 @asynccontextmanager
-async def watched(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[Team, str]]:
+async def watched(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[HubTeam, str]]:
     """Serve a hub with its feed on a real port."""
     async with team_at(path, policy, feed=FEED) as team:
         await team.register("ada")
@@ -43,7 +42,7 @@ async def watched(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[Team, 
             await serving
 
 
-def watching(team: Team, url: str, agent: str = "boss", query: str = "") -> connect:
+def watching(team: HubTeam, url: str, agent: str = "boss", query: str = "") -> connect:
     headers = {"Authorization": f"Bearer {team.tokens[agent]}"}
     return connect(url + query, additional_headers=headers, compression=None)
 
@@ -120,14 +119,14 @@ async def test_a_watcher_that_takes_too_little_misses_commits_and_is_told_which(
 ) -> None:
     async with watched(tmp_path) as (team, url):
         taking = asyncio.Event()
-        tell = feed._send
+        send = WebSocket.send
 
-        async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
-            if not isinstance(items[0], FeedHello):
+        async def send_in_time(socket: WebSocket, message: MutableMapping[str, Any]) -> None:
+            if '"event"' in message.get("text", ""):
                 await taking.wait()
-            await tell(socket, items)
+            await send(socket, message)
 
-        monkeypatch.setattr(feed, "_send", tell_in_time)
+        monkeypatch.setattr(WebSocket, "send", send_in_time)
         async with watching(team, url) as socket:
             seq = (await items(socket, 1))[0]["hello"]["seq"]
             for number in range(8):

@@ -14,7 +14,8 @@ import pytest
 from msgspec.structs import fields as fields_of
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from tests.gateways.hubs import envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import registered_team
 from tocsin.fleet.assembly import neighbours
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.http.app import ENDPOINTS, build_app

@@ -5,10 +5,12 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx2
 import pytest
 
-from tests.gateways.hubs import QUICK, Team, envelope, registered_team, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, registered_team, team_at
 from tocsin.gateways.dashboard.gateway import DashboardGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.mcp.mount import mcp_route
@@ -17,7 +19,7 @@ from tocsin.hub.auth.tokens import Grant
 from tocsin.wire.signatures import Signer
 
 
-async def _issued(team: Team, agent: str, **body: Any) -> httpx2.Response:
+async def _issued(team: HubTeam, agent: str, **body: Any) -> httpx2.Response:
     answer = await team.post("root", "/v1/admin/tokens", {"agent": agent, **body})
     assert answer.status_code == 200, answer.text
     team.tokens[agent] = answer.json()["token"]
@@ -56,10 +58,11 @@ async def test_the_types_of_a_token_outlive_the_hub(tmp_path: Path) -> None:
 
 
 def test_tokens_of_an_earlier_version_are_read(tmp_path: Path) -> None:
-    store = SqliteGrants(tmp_path, "team")
-    store._connection.execute("ALTER TABLE grants DROP COLUMN types")
-    store._connection.execute("INSERT INTO grants VALUES ('00', 'team', 'old', 'primary', 0, x'00', 1, NULL, NULL)")
-    store.close()
+    SqliteGrants(tmp_path, "team").close()
+    earlier = apsw.Connection(str(tmp_path / "tokens.db"))
+    earlier.execute("ALTER TABLE grants DROP COLUMN types")
+    earlier.execute("INSERT INTO grants VALUES ('00', 'team', 'old', 'primary', 0, x'00', 1, NULL, NULL)")
+    earlier.close()
     store = SqliteGrants(tmp_path, "team")
     new = Grant("11", "team", "new", "clone", False, b"1", 2, None, None, ("AdHoc", "Reviewer"))
     store.write([new])

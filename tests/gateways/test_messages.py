@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.gateways.hubs import envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import registered_team
 from tocsin.wire.signatures import Signer
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import Team, envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import HubTeam, registered_team
 
 
-async def found(team: Team, path: str, agent: str = "boss") -> Any:
+async def found(team: HubTeam, path: str, agent: str = "boss") -> Any:
     answer = await team.get(agent, path)
     assert answer.status_code == 200, answer.text
     return answer.json()

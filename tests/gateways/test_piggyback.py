@@ -4,14 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.gateways.hubs import QUICK, Team, envelope, registered_team, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, registered_team, team_at
 
 DRAIN = "/v1/inbox/drain"
 #: A poll's answer counts as lost after this long.
 HASTY = f"{QUICK}\ndelivery: {{receipt_timeout_s: {{push: 30, piggyback: 0.1, daemon: 30}}}}"
 
 
-async def states(team: Team, *numbers: int) -> list[str]:
+async def states(team: HubTeam, *numbers: int) -> list[str]:
     return [(await team.get("ada", f"/v1/messages/msg_{number}_x")).json()[0]["state"] for number in numbers]
 
 

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import QUICK, Team, envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, registered_team
+from tests.patience import PATIENCE_S
+from tocsin.hub.auth.administration import TokenAdministration
+from tocsin.hub.auth.store import SqliteGrants
+from tocsin.hub.auth.tokens import Issued
 from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.tables import Tables
 
 
@@ -66,12 +72,18 @@ async def test_a_store_that_does_not_answer_holds_up_tokens_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with registered_team(tmp_path) as team:
-        gate, store = threading.Event(), team.hub.authority._store
-        write = store.write
-        monkeypatch.setattr(store, "write", lambda grants: (gate.wait(5), write(grants)))
+        gate, write, rotate, asked = threading.Event(), SqliteGrants.write, TokenAdministration.rotate, asyncio.Event()
+
+        async def rotate_and_tell(tokens: TokenAdministration, agent: str, **more: Any) -> Issued:
+            asked.set()
+            return await rotate(tokens, agent, **more)
+
+        monkeypatch.setattr(TokenAdministration, "rotate", rotate_and_tell)
+        monkeypatch.setattr(SqliteGrants, "write", lambda store, grants: gate.wait(PATIENCE_S) and write(store, grants))
         issuing = asyncio.create_task(team.post("root", "/v1/admin/tokens", {"agent": "eve"}))
         rotating = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/rotate", {"overlap_s": 60}))
         assert (await team.get("ada", "/v1/me")).status_code == 200
+        await asked.wait()
         revoking = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/revoke"))
         while (me := await team.get("ada", "/v1/me")).status_code == 200:
             pass
@@ -90,7 +102,7 @@ async def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypat
         def away(*_: object) -> None:
             raise JournalUnavailable("connection_lost", "the server is away")
 
-        monkeypatch.setattr(team.hub.authority._store, "write", away)
+        monkeypatch.setattr(SqliteGrants, "write", away)
         for path, body in (("", {"agent": "eve"}), ("/bob/rotate", {}), ("/ada/revoke", {})):
             answer = await team.post("root", f"/v1/admin/tokens{path}", body)
             problem = answer.json()
@@ -105,21 +117,30 @@ async def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypat
 async def test_history_that_cannot_be_read_is_read_again_on_new_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened: list[Tables] = []
+    away: list[Exception] = []
+    open_tables = SqliteJournal.tables
+
+    def tables(journal: SqliteJournal) -> Tables:
+        if away:
+            raise away[0]
+        opened.append(open_tables(journal))
+        return opened[-1]
+
+    monkeypatch.setattr(SqliteJournal, "tables", tables)
     async with registered_team(tmp_path) as team:
         await team.post("ada", "/v1/messages", envelope(1))
+        before = len(opened)
         for _ in range(2):
-            team.hub.reader._tables.close()
+            opened[-1].close()
             assert (await team.get("ada", "/v1/messages/msg_1_x")).status_code == 200
-
-        def away() -> Tables:
-            raise JournalUnavailable("connection_lost", "the server is away")
-
-        team.hub.reader._tables.close()
-        monkeypatch.setattr(team.hub.host.journal, "tables", away)
+        assert len(opened) == before + 2
+        opened[-1].close()
+        away.append(JournalUnavailable("connection_lost", "the server is away"))
         for path in ("/v1/search?q=number", "/v1/messages/msg_1_x/history?fresh=false"):
             answer = await team.get("ada", path)
             assert (answer.status_code, answer.json()["code"]) == (503, "E_HUB_007")
-        monkeypatch.undo()
+        away.clear()
         assert (await team.get("ada", "/v1/messages/msg_1_x")).status_code == 200
 
 
@@ -184,7 +205,7 @@ NAMES = {
 }
 
 
-async def figures(team: Team) -> dict[str, float]:
+async def figures(team: HubTeam) -> dict[str, float]:
     """Return every metric by its name and labels."""
     lines = (await team.get("root", "/metrics")).text.splitlines()
     pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))

@@ -1,7 +1,5 @@
 """Routes of exact paths: found without trying the others, with the same answers."""
 
-import asyncio
-
 import httpx2
 import pytest
 from starlette.applications import Starlette
@@ -29,15 +27,15 @@ def routes() -> list[BaseRoute]:
     ["GET /things", "POST /things", "HEAD /things", "PUT /things", "GET /things/a", "GET /things/", "GET /nothing",
      "POST /things?a=b"],
 )  # fmt: skip
-def test_every_path_is_answered_as_without_the_look_up(call: str) -> None:
+async def test_every_path_is_answered_as_without_the_look_up(call: str) -> None:
     async def answer(app: Starlette) -> tuple[int, str, str | None]:
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://hub") as client:
             found = await client.request(*call.split())
             return found.status_code, found.text, found.headers.get("location")
 
-    indexed = asyncio.run(answer(Starlette(routes=with_exact_paths(routes()))))
-    assert indexed == asyncio.run(answer(Starlette(routes=routes())))
+    indexed = await answer(Starlette(routes=with_exact_paths(routes())))
+    assert indexed == await answer(Starlette(routes=routes()))
 
 
 def test_an_exact_path_is_found_by_the_first_route() -> None:

@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from tests.gateways.hubs import QUICK, envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, registered_team
 
 
 async def test_work_is_put_aside_for_what_is_urgent_and_comes_back(tmp_path: Path) -> None:

@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
-from tests.gateways.hubs import Team, registered_team, team_at
+from tests.gateways.hubs import HubTeam, registered_team, team_at
 
 TOKENS = "/v1/admin/tokens"
 
 
-async def _code(team: Team, by: str, path: str, body: Any = None) -> str:
+async def _code(team: HubTeam, by: str, path: str, body: Any = None) -> str:
     """Make a call; return the code of its refusal, or nothing."""
     answer = await team.post(by, f"{TOKENS}{path}", body or {})
     return "" if answer.status_code == 200 else str(answer.json()["code"])
@@ -59,9 +60,12 @@ async def test_a_director_takes_over_no_name_that_was_above_it(tmp_path: Path) -
 async def test_the_role_that_an_agent_registered_with_counts(tmp_path: Path) -> None:
     async with registered_team(tmp_path) as team:
         await team.register("eve", "director")
-        authority = team.hub.authority
-        authority._grants = {key: grant for key, grant in authority._grants.items() if grant.agent != "eve"}
-        assert await _code(team, "boss", "", {"agent": "eve", "role": "primary"}) == "E_AUTH_003"
+    tokens = apsw.Connection(str(tmp_path / "data" / "tokens.db"))
+    tokens.execute("DELETE FROM grants WHERE agent = 'eve'")
+    tokens.close()
+    async with team_at(tmp_path) as again:
+        again.tokens = team.tokens
+        assert await _code(again, "boss", "", {"agent": "eve", "role": "primary"}) == "E_AUTH_003"
 
 
 async def test_a_list_shows_what_the_caller_administers(tmp_path: Path) -> None:
@@ -94,8 +98,7 @@ async def test_what_a_director_issues_ends_with_its_own_token(tmp_path: Path) ->
 
 
 async def test_a_director_cannot_fill_the_store_of_tokens(tmp_path: Path) -> None:
-    async with registered_team(tmp_path) as team:
-        team.hub.authority._tokens_max = 7
+    async with registered_team(tmp_path, tokens_max=7) as team:
         codes = [await _code(team, "boss", "", {"agent": f"eve-{number}", "type": None}) for number in range(4)]
         assert codes == ["", "", "E_ADMISSION_008", "E_ADMISSION_008"]
         assert await _code(team, "boss", "/eve-0/rotate") == "E_ADMISSION_008"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.connected import SocketTeam, socket_team
-from tests.gateways.hubs import envelope
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import SocketTeam, socket_team
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.connected import socket_team
-from tests.gateways.hubs import Team, envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import HubTeam, registered_team
+from tests.gateways.websocket.sockets import socket_team
 
 
-async def _old(team: Team, agent: str, kind: str = "Manager") -> None:
+async def _old(team: HubTeam, agent: str, kind: str = "Manager") -> None:
     team.join(agent)
     assert (await team.put(agent, "/v1/me", {"type": kind, "versions": ["1.0.0"]})).json()["version"] == "1.0.0"
 
@@ -55,9 +56,8 @@ async def test_a_delivered_message_that_awaits_an_ack_is_in_transit(tmp_path: Pa
         await _old(team, "olga")
         await _old(team, "otto", "Implementation")
         report = {"errorType": "TaskFailure", "errorMessage": "it does not build", "severity": "high"}
-        parts = {"version": "1.0.0", "messageType": "ERROR_REPORT", "priority": "HIGH", "payload": report}
-        letter = envelope(1, "otto", "olga", **parts)
-        letter["sender"]["type"] = "Implementation"
+        parts: dict[str, Any] = {"version": "1.0.0", "messageType": "ERROR_REPORT", "priority": "HIGH"}
+        letter = envelope(1, "otto", "olga", sender_type="Implementation", payload=report, **parts)
         sent = await team.post("otto", "/v1/messages", letter)
         assert sent.status_code == 200, sent.text
         cursor = (await team.post("olga", "/v1/inbox/drain")).json()["cursor"]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import Team, envelope, registered_team
+from tests.envelopes import envelope
+from tests.gateways.hubs import HubTeam, registered_team
 
 #: Lists that a clone asks for: with a word or a thread that only others have used, and with one that nobody has.
 QUESTIONS = {
@@ -17,7 +18,7 @@ QUESTIONS = {
 }
 
 
-async def _others_talk(team: Team) -> None:
+async def _others_talk(team: HubTeam) -> None:
     for number in range(3):
         sent = envelope(number, payload={"text": "swordfish"}, correlationId="thread_1")
         await team.post("ada", "/v1/messages", sent)
@@ -26,7 +27,7 @@ async def _others_talk(team: Team) -> None:
         assert (await team.post("bob", f"/v1/messages/msg_{number}_x/nack", refused)).status_code == 200
 
 
-async def _asked(team: Team, agent: str, path: str) -> tuple[int, Any]:
+async def _asked(team: HubTeam, agent: str, path: str) -> tuple[int, Any]:
     answer = await team.get(agent, path)
     return answer.status_code, answer.json()
 

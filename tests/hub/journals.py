@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
 from tocsin.core.events import Event
 from tocsin.journal.base import Commit, Group, Journal
 from tocsin.journal.errors import TablesDamaged
@@ -26,6 +27,9 @@ class MeddledJournal:
         #: Set while appends may go on.
         self.gate = threading.Event()
         self.gate.set()
+        self._at_gate = threading.Event()
+        #: How many appends have begun.
+        self.begun = 0
         #: What the next appends, recoveries and probes raise instead of doing anything.
         self.append_errors: list[Exception] = []
         self.recover_errors: list[Exception] = []
@@ -59,8 +63,16 @@ class MeddledJournal:
         self._watchers.append(watch)
         return future
 
+    async def held(self) -> None:
+        """Wait until an append waits for the gate."""
+        assert await asyncio.to_thread(self._at_gate.wait, PATIENCE_S)
+
     def append(self, group: Group) -> Commit:
-        self.gate.wait()
+        self.begun += 1
+        if not self.gate.is_set():
+            self._at_gate.set()
+            assert self.gate.wait(PATIENCE_S)
+            self._at_gate.clear()
         if self.append_errors:
             raise self.append_errors.pop(0)
         commit = self._inner.append(group)
@@ -79,7 +91,7 @@ class MeddledJournal:
         self._inner.recover()
 
     def probe(self) -> Commit:
-        self.gate.wait()
+        assert self.gate.wait(PATIENCE_S)
         if self.probe_errors:
             raise self.probe_errors.pop(0)
         return self._inner.probe()

@@ -58,27 +58,25 @@ async def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
         await taken[0].mark_processed()
 
 
-def test_a_bus_that_closes_tells_who_is_attached(tmp_path: Path) -> None:
-    async def test() -> None:
-        bus = await Tocsin.open(tmp_path / "team")
-        ada, bob = await bus.join("ada"), await bus.join("bob")
-        await ada.send(to="bob", type="StatusUpdate", payload={"n": 1})
-        reading = asyncio.create_task(anext(ada.inbox()))
-        inbox = bob.inbox()
-        await bob.get_agent("bob")
-        await bus.close()
-        with pytest.raises(HubUnavailable, match="E_HUB_003"):
-            await reading
-        assert ada.state is ConnectionState.FAILED
-        with pytest.raises(HubUnavailable, match="E_HUB_003"):
-            await ada.send(to="bob", type="StatusUpdate")
-        with pytest.raises(HubUnavailable):
-            await anext(inbox)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        async with await Tocsin.open(tmp_path / "team") as again, again.join("bob") as bob:
-            assert (await anext(bob.inbox())).payload == {"n": 1}, "it was pushed, and never seen"
-
-    asyncio.run(test())
+async def test_a_bus_that_closes_tells_who_is_attached(tmp_path: Path) -> None:
+    before = asyncio.all_tasks()
+    bus = await Tocsin.open(tmp_path / "team")
+    ada, bob = await bus.join("ada"), await bus.join("bob")
+    await ada.send(to="bob", type="StatusUpdate", payload={"n": 1})
+    reading = asyncio.create_task(anext(ada.inbox()))
+    inbox = bob.inbox()
+    await bob.get_agent("bob")
+    await bus.close()
+    with pytest.raises(HubUnavailable, match="E_HUB_003"):
+        await reading
+    assert ada.state is ConnectionState.FAILED
+    with pytest.raises(HubUnavailable, match="E_HUB_003"):
+        await ada.send(to="bob", type="StatusUpdate")
+    with pytest.raises(HubUnavailable):
+        await anext(inbox)
+    assert asyncio.all_tasks() == before
+    async with await Tocsin.open(tmp_path / "team") as again, again.join("bob") as bob:
+        assert (await anext(bob.inbox())).payload == {"n": 1}, "it was pushed, and never seen"
 
 
 async def test_an_agent_that_says_no_goodbye_has_gone_all_the_same(tmp_path: Path) -> None:

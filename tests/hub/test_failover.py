@@ -11,10 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.hub.hosting.test_host import ADA, BOB, QUICK, message, run
+from tests.hub.hosting.test_host import ADA, BOB, QUICK, message
+from tests.ids import SeededIds
 from tests.postgres import Server
 from tests.stores.test_recovery import assert_same, lived
-from tests.workload import SeededIds
 from tocsin.core.commands import Receipt, RegisterAgent
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
@@ -222,11 +222,10 @@ def test_a_replaced_owner_cannot_take_the_tables_back(dsn: str) -> None:
     journal.close()
 
 
-def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
+async def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.acceptance.victim", "postgres", dsn, str(tmp_path / "segments"), "1"]
     victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
-
-    async def test() -> None:
+    try:
         out = victim.stdout
         assert out is not None
         lines = [out.readline() for _ in range(200)]
@@ -237,14 +236,11 @@ def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
         host = await standby
         sent = {line.split()[1] for line in lines if line.startswith("sent")}
         assert sent
-        tables = await asyncio.to_thread(PostgresJournal.tables, host._journal)  # type: ignore[arg-type]
+        tables = await asyncio.to_thread(host.journal.tables)
         await host.close()
         missing = [name for name in sent if not tables.signals(name)]
         tables.close()
         assert not missing
-
-    try:
-        run(test())
     finally:
         victim.kill()
         victim.communicate()

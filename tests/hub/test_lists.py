@@ -7,7 +7,8 @@ from typing import Any, get_origin
 import msgspec
 import pytest
 
-from tests.gateways.hubs import QUICK, Team, envelope, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, team_at
 from tocsin.core.commands import Caller, RegisterAgent
 from tocsin.hub.operations import Call, perform
 from tocsin.wire.operation import NamedPage, Operation, Page
@@ -93,7 +94,7 @@ class _Turns:
         self._handle.cancel()
 
 
-async def _crowd(team: Team) -> None:
+async def _crowd(team: HubTeam) -> None:
     commands = [
         team.hub.host.submit(RegisterAgent("AdHoc"), Caller(f"agent-{number:05}", "primary"))
         for number in range(AGENTS)

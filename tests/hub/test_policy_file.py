@@ -1,6 +1,5 @@
 """Adoption of tocsin.yaml at the start of a hub: once for each change, and what was adopted meanwhile is named."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,21 +18,17 @@ FIRST = "aging: {threshold_s: 60}"
 BOSS = Caller("boss", "director")
 
 
-def start(folder: Path, text: str, during: Callable[[Hub], Awaitable[None]] | None = None) -> int | None:
+async def start(folder: Path, text: str, during: Callable[[Hub], Awaitable[None]] | None = None) -> int | None:
     """Start a hub with a policy file as `tocsin serve` does, and return the version that it adopted."""
-
-    async def run() -> int | None:
-        policy = parse_policy(text)
-        hub = await Hub.open(folder, policy, load_config(folder / "server.yaml", port=0), project="team")
-        try:
-            adopted = await adopt_policy_file(hub, policy)
-            if during is not None:
-                await during(hub)
-            return adopted
-        finally:
-            await hub.close()
-
-    return asyncio.run(run())
+    policy = parse_policy(text)
+    hub = await Hub.open(folder, policy, load_config(folder / "server.yaml", port=0), project="team")
+    try:
+        adopted = await adopt_policy_file(hub, policy)
+        if during is not None:
+            await during(hub)
+        return adopted
+    finally:
+        await hub.close()
 
 
 def adopting(text: str, reason: str) -> Callable[[Hub], Awaitable[None]]:
@@ -55,32 +50,32 @@ def in_force(threshold_s: float, version: int) -> Callable[[Hub], Awaitable[None
     return look
 
 
-def test_an_edited_file_is_adopted_at_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_edited_file_is_adopted_at_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Edits after the first start were ignored without a word."""
-    assert start(tmp_path, FIRST, in_force(60, 1)) is None
-    assert start(tmp_path, FIRST, in_force(60, 1)) is None, "it has not changed"
+    assert await start(tmp_path, FIRST, in_force(60, 1)) is None
+    assert await start(tmp_path, FIRST, in_force(60, 1)) is None, "it has not changed"
     with caplog.at_level(logging.INFO, "tocsin.hub"):
-        assert start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 2)) == 2
+        assert await start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 2)) == 2
     assert "tocsin.yaml has changed, adopted as version 2: aging.threshold_s: 60 s → 30 s" in caplog.text
-    assert start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 2)) is None
-    assert start(tmp_path, FIRST, in_force(60, 3)) == 3, "going back is a change too"
+    assert await start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 2)) is None
+    assert await start(tmp_path, FIRST, in_force(60, 3)) == 3, "going back is a change too"
 
 
-def test_what_was_adopted_through_the_api_stays_until_the_file_changes(
+async def test_what_was_adopted_through_the_api_stays_until_the_file_changes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    start(tmp_path, FIRST, adopting("aging: {threshold_s: 45}", "slower today"))
+    await start(tmp_path, FIRST, adopting("aging: {threshold_s: 45}", "slower today"))
     with caplog.at_level(logging.INFO, "tocsin.hub"):
-        assert start(tmp_path, FIRST, in_force(45, 2)) is None
+        assert await start(tmp_path, FIRST, in_force(45, 2)) is None
     assert "not that of tocsin.yaml: version 2 by boss (slower today); see tocsin policy diff" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.INFO, "tocsin.hub"):
-        assert start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 3)) == 3
+        assert await start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 3)) == 3
     assert "it replaces version 2 by boss (slower today)" in caplog.text
 
 
-def test_the_adoption_is_an_event_with_its_reason(tmp_path: Path) -> None:
-    start(tmp_path, FIRST, adopting("aging: {threshold_s: 45}", "slower today"))
+async def test_the_adoption_is_an_event_with_its_reason(tmp_path: Path) -> None:
+    await start(tmp_path, FIRST, adopting("aging: {threshold_s: 45}", "slower today"))
 
     async def look(hub: Hub) -> None:
         found = await hub.reader.ask(lambda tables: adopted_policies(tables, 0, 10))
@@ -88,11 +83,11 @@ def test_the_adoption_is_an_event_with_its_reason(tmp_path: Path) -> None:
         assert found[0].reason == "tocsin.yaml has changed; it replaces version 2 by boss (slower today)"
         assert msgspec.json.encode(found[0].document["aging"]["threshold_s"]) == b"30.0"
 
-    assert start(tmp_path, "aging: {threshold_s: 30}", look) == 3
+    assert await start(tmp_path, "aging: {threshold_s: 30}", look) == 3
 
 
-def test_a_file_that_was_applied_is_not_adopted_again(tmp_path: Path) -> None:
-    start(tmp_path, FIRST, adopting("aging: {threshold_s: 30}", "tocsin.yaml was applied"))
-    assert start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 2)) is None
-    start(tmp_path, "aging: {threshold_s: 30}", adopting("aging: {threshold_s: 45}", "slower today"))
-    assert start(tmp_path, "aging: {threshold_s: 30}", in_force(45, 3)) is None
+async def test_a_file_that_was_applied_is_not_adopted_again(tmp_path: Path) -> None:
+    await start(tmp_path, FIRST, adopting("aging: {threshold_s: 30}", "tocsin.yaml was applied"))
+    assert await start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 2)) is None
+    await start(tmp_path, "aging: {threshold_s: 30}", adopting("aging: {threshold_s: 45}", "slower today"))
+    assert await start(tmp_path, "aging: {threshold_s: 30}", in_force(45, 3)) is None

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import Team, envelope, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import HubTeam, team_at
 from tests.hub.outside import SECRET, Outside
 from tests.patience import PATIENCE_S
 from tocsin.core import events as ev
@@ -27,7 +29,7 @@ wake: {after_s: 0, grace_s: 50, run_s: 100, cooldown_s: 0, retries_max: 0, rest_
 class Happenings:
     """The durable events of a hub, to wait for."""
 
-    def __init__(self, team: Team) -> None:
+    def __init__(self, team: HubTeam) -> None:
         self.events: list[Event] = []
         self._more = asyncio.Event()
         team.hub.host.follow(self._follow)
@@ -46,7 +48,9 @@ class Happenings:
 
 
 @asynccontextmanager
-async def sleeping_bob(tmp_path: Path, waker: dict[str, Any], policy: str = POLICY) -> AsyncIterator[tuple[Team, Any]]:
+async def sleeping_bob(
+    tmp_path: Path, waker: dict[str, Any], policy: str = POLICY
+) -> AsyncIterator[tuple[HubTeam, Any]]:
     """Serve a team whose bob has a waker, a token and no session."""
     config = {"agents": {"bob": waker}, "check_s": 0.05, "kill_after_s": 1, "log_bytes_max": 4096, "logs_max": 2}
     async with team_at(tmp_path, policy, wakers=config, port=7999) as team:
@@ -65,7 +69,7 @@ def script(tmp_path: Path, text: str) -> dict[str, Any]:
     return {"command": [sys.executable, str(path), str(tmp_path)], "directory": str(tmp_path)}
 
 
-async def send(team: Team, number: int, priority: str = "Blocking") -> None:
+async def send(team: HubTeam, number: int, priority: str = "Blocking") -> None:
     body = envelope(number, priority=priority, payload={"secret": "do not show this"})
     assert (await team.post("ada", "/v1/messages", body)).status_code == 200
 
@@ -133,13 +137,11 @@ async def test_a_woken_agent_takes_the_message(tmp_path: Path) -> None:
         assert len(fetched.json()["deliveries"]) == 1
         woken = await happened.first(ev.AgentWoken)
         assert woken.wake == request.wake
-        process = team.hub.wakers._processes["bob"]
-        while not process._pid:
-            await asyncio.sleep(0)  # a thread starts it
-        assert alive(process._pid), "it goes on working"
-        process.end()
+        pid = json.loads(await written(tmp_path / "data" / "wakes" / "bob" / f"{request.wake}.json"))["pid"]
+        assert alive(pid), "it goes on working"
+        os.killpg(pid, signal.SIGTERM)
         assert (await happened.first(ev.WakerExited)).outcome == "exited"
-        assert not alive(process._pid)
+        assert not alive(pid)
 
 
 async def test_a_program_that_does_not_exist_fails_the_wake_and_is_escalated(tmp_path: Path) -> None:
@@ -215,7 +217,7 @@ async def test_the_next_hub_takes_over_a_process_that_still_runs(tmp_path: Path)
     async with sleeping_bob(tmp_path, waker) as (team, happened):
         assert team.hub.host.exchange.state.wakes["bob"].wake == request.wake
         assert not [event for event in happened.events if type(event) is ev.AgentWakeRequested]
-        team.hub.wakers._processes["bob"].end()
+        os.killpg(note["pid"], signal.SIGTERM)
         exited = await happened.first(ev.WakerExited)
         assert (exited.wake, exited.outcome) == (request.wake, "lost")
         assert not alive(note["pid"])
@@ -288,10 +290,8 @@ async def test_a_webhook_that_refuses_fails_the_wake(tmp_path: Path, outside: Ou
         ({"command": ["true"], "colour": "red"}, "colour"),
     ],
 )
-def test_a_waker_that_cannot_work_is_refused_at_the_start(tmp_path: Path, waker: dict[str, Any], wrong: str) -> None:
-    async def story() -> None:
-        async with sleeping_bob(tmp_path, waker):
-            pass
-
+async def test_a_waker_that_cannot_work_is_refused_at_the_start(
+    tmp_path: Path, waker: dict[str, Any], wrong: str
+) -> None:
     with pytest.raises(Exception, match=wrong):
-        asyncio.run(story())
+        await sleeping_bob(tmp_path, waker).__aenter__()

@@ -2,14 +2,16 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import QUICK, envelope, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, team_at
 from tests.hub.outside import SECRET, Outside
 from tocsin.core.errors import TocsinError
 
@@ -29,18 +31,16 @@ def hooks(outside: Outside, tmp_path: Path, **more: Any) -> dict[str, Any]:
     return {"destinations": [row], "backoff_s": [0.01], "attempts_max": 3}
 
 
-def run(tmp_path: Path, webhooks: dict[str, Any], *plans: int) -> None:
-    """Serve a hub for as long as it takes to have some plans held."""
-
-    async def story() -> None:
-        async with team_at(tmp_path, QUICK, webhooks=webhooks) as team:
-            await team.register("ada")
-            await team.register("bob")
-            for number in plans:
-                answer = await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
-                assert answer.status_code == 200
-
-    asyncio.run(asyncio.wait_for(story(), 60))
+@asynccontextmanager
+async def planning(tmp_path: Path, webhooks: dict[str, Any], *plans: int) -> AsyncIterator[None]:
+    """Serve a hub and have some plans held."""
+    async with team_at(tmp_path, QUICK, webhooks=webhooks) as team:
+        await team.register("ada")
+        await team.register("bob")
+        for number in plans:
+            answer = await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
+            assert answer.status_code == 200
+        yield
 
 
 async def test_events_are_posted_signed_and_in_order(tmp_path: Path, outside: Outside) -> None:
@@ -57,10 +57,7 @@ async def test_events_are_posted_signed_and_in_order(tmp_path: Path, outside: Ou
 
 
 async def test_events_are_posted_as_cloud_events(tmp_path: Path, outside: Outside) -> None:
-    async with team_at(tmp_path, QUICK, webhooks=hooks(outside, tmp_path, format="cloudevents")) as team:
-        await team.register("ada")
-        await team.register("bob")
-        await team.post("ada", "/v1/messages", envelope(1, messageType="CUSTOM_PLAN"))
+    async with planning(tmp_path, hooks(outside, tmp_path, format="cloudevents"), 1):
         headers, body = await asyncio.to_thread(outside.take)
         assert headers["Content-Type"].startswith("application/cloudevents+json")
         assert (body["specversion"], body["type"]) == ("1.0", "tocsin.ApprovalRequested")
@@ -73,74 +70,65 @@ async def test_events_are_posted_as_cloud_events(tmp_path: Path, outside: Outsid
 
 async def test_what_fails_is_tried_again_and_given_up_in_the_end(tmp_path: Path, outside: Outside) -> None:
     outside.statuses = [500, 302, 503, 429]
-    async with team_at(tmp_path, QUICK, webhooks=hooks(outside, tmp_path)) as team:
-        await team.register("ada")
-        await team.register("bob")
-        for number in (1, 2):
-            await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
+    async with planning(tmp_path, hooks(outside, tmp_path), 1, 2):
         came = [await asyncio.to_thread(outside.take) for _ in range(5)]
     assert [body["facts"]["subject"] for _, body in came] == ["msg_1_x"] * 3 + ["msg_2_x"] * 2
     assert {headers["path"] for headers, _ in came} == {"/hook?team=a"}, "no redirect is followed"
     assert came[-1][1]["missed"] == 1, "the one that was given up is owned up to"
 
 
-def test_a_restart_goes_on_where_it_was(tmp_path: Path, outside: Outside) -> None:
+async def test_a_restart_goes_on_where_it_was(tmp_path: Path, outside: Outside) -> None:
     outside.statuses = [500] * 1000
     stubborn = hooks(outside, tmp_path) | {"attempts_max": 1000, "backoff_s": [0.05]}
-    run(tmp_path, stubborn, 1)
+    async with planning(tmp_path, stubborn, 1):
+        pass
     outside.statuses = []
     while not outside.came.empty():
         outside.came.get()
-    run_until_taken(tmp_path, stubborn, outside, "msg_1_x")
+    assert await next_subject(tmp_path, stubborn, outside) == "msg_1_x"
 
 
-def run_until_taken(tmp_path: Path, webhooks: dict[str, Any], outside: Outside, subject: str) -> None:
-    async def story() -> None:
-        async with team_at(tmp_path, QUICK, webhooks=webhooks):
-            _, body = await asyncio.to_thread(outside.take)
-            assert body["facts"]["subject"] == subject
-
-    asyncio.run(asyncio.wait_for(story(), 60))
+async def next_subject(tmp_path: Path, webhooks: dict[str, Any], outside: Outside) -> Any:
+    """Serve the hub again, and return the subject of what it posts first."""
+    async with team_at(tmp_path, QUICK, webhooks=webhooks):
+        _, body = await asyncio.to_thread(outside.take)
+        return body["facts"]["subject"]
 
 
-def test_a_destination_that_is_down_is_in_nobodys_way(tmp_path: Path, outside: Outside) -> None:
+async def test_a_destination_that_is_down_is_in_nobodys_way(tmp_path: Path, outside: Outside) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{unused.getsockname()[1]}/"
-    run(tmp_path, hooks(outside, tmp_path, url=nobody) | {"backoff_s": [1000.0], "attempts_max": 1000}, 1, 2, 3)
+    down = hooks(outside, tmp_path, url=nobody) | {"backoff_s": [1000.0], "attempts_max": 1000}
+    async with planning(tmp_path, down, 1, 2, 3):
+        pass
 
 
 @pytest.mark.parametrize("answer", [None, 500, 404])
-def test_an_event_that_is_not_taken_holds_up_no_other(tmp_path: Path, outside: Outside, answer: int | None) -> None:
+async def test_an_event_that_is_not_taken_holds_up_no_other(
+    tmp_path: Path, outside: Outside, answer: int | None
+) -> None:
     """Not even one that is never answered, whose bytes trickle so that no timeout of a socket ends it."""
 
     def stumbles(body: Any) -> int | None:
         return answer if body["facts"]["subject"] == "msg_1_x" else 204
 
-    async def story() -> None:
-        outside.answer = stumbles
-        slow = hooks(outside, tmp_path) | {"timeout_s": 0.1, "hold_s": 0.1, "backoff_s": [0.05, 1000.0]}
-        async with team_at(tmp_path, QUICK, webhooks=slow | {"attempts_max": 1000}) as team:
-            await team.register("ada")
-            await team.register("bob")
-            for number in (1, 2, 3):
-                held = await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
-                assert held.status_code == 200
-            while (body := (await asyncio.to_thread(outside.take))[1])["facts"]["subject"] == "msg_1_x":
-                pass
-            assert body["facts"]["subject"] == "msg_2_x"
-            _, body = await asyncio.to_thread(outside.take)
-            assert (body["facts"]["subject"], body["missed"]) == ("msg_3_x", 0)
-
-    asyncio.run(asyncio.wait_for(story(), 60))
+    outside.answer = stumbles
+    slow = hooks(outside, tmp_path) | {"timeout_s": 0.1, "hold_s": 0.1, "backoff_s": [0.05, 1000.0]}
+    async with planning(tmp_path, slow | {"attempts_max": 1000}, 1, 2, 3):
+        while (body := (await asyncio.to_thread(outside.take))[1])["facts"]["subject"] == "msg_1_x":
+            pass
+        assert body["facts"]["subject"] == "msg_2_x"
+        _, body = await asyncio.to_thread(outside.take)
+        assert (body["facts"]["subject"], body["missed"]) == ("msg_3_x", 0)
     outside.answer = lambda body: 204
-    run_until_taken(tmp_path, hooks(outside, tmp_path), outside, "msg_1_x")
+    assert await next_subject(tmp_path, hooks(outside, tmp_path), outside) == "msg_1_x"
 
 
 @pytest.mark.parametrize(
     "change",
     [{"url": "ftp://somewhere"}, {"url": "nowhere"}, {"events": ["NoSuchEvent"]}, {"secret_file": "missing"}],
 )
-def test_what_cannot_be_is_said_at_the_start(tmp_path: Path, outside: Outside, change: dict[str, Any]) -> None:
+async def test_what_cannot_be_is_said_at_the_start(tmp_path: Path, outside: Outside, change: dict[str, Any]) -> None:
     with pytest.raises(TocsinError, match="webhook pager"):
-        run(tmp_path, hooks(outside, tmp_path, **change))
+        await planning(tmp_path, hooks(outside, tmp_path, **change)).__aenter__()

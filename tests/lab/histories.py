@@ -1,25 +1,22 @@
 """Histories for the lab's tests: a busy team's, and ones given command by command."""
 
-import json
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 import msgspec
-from bench.traffic import Team
 
+from bench import traffic
+from tests.core.driver import SECOND, Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.commands import SYSTEM, Caller, Command, Reply
+from tocsin.core.commands import SYSTEM, Reply
 from tocsin.core.events import Event
-from tocsin.core.exchange import Exchange
-from tocsin.core.policy import Policy, document_of
-from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
+from tocsin.core.policy import Policy
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.lab.traces.recorder import record
 from tocsin.lab.traces.trace import Trace, decoded, encoded
 
-SECOND = 1_000_000
+#: Midnight, where a window begins.
 START = 1_762_905_600 * SECOND
 SETTINGS = load_settings()
 
@@ -28,75 +25,31 @@ def settings(**changed: Any) -> Settings:
     return msgspec.structs.replace(SETTINGS, **changed)
 
 
-class _Ids:
-    def __init__(self) -> None:
-        self._count = count(1)
-
-    def fresh(self, prefix: str, now: int) -> str:
-        return f"{prefix}_{now}_{next(self._count)}"
-
-
-class Past:
-    """A hub in virtual time that turns commands into a history."""
+class Past(Team):
+    """A team whose agents say what they like: nothing that they are answered is looked at."""
 
     def __init__(self, policy: Policy) -> None:
-        self.exchange = Exchange(_Ids())
-        self.now = START
-        self.events: list[Event] = []
-        self._serial = 0
-        self.ask(cmd.AdoptPolicy(document_of(policy), "start"), SYSTEM)
-
-    def ask(self, command: Command, caller: Caller) -> Reply:
-        outcome = self.exchange.handle(command, caller, self.now)
-        self.events += outcome.events
-        return outcome.reply
-
-    def wait(self, seconds: float) -> None:
-        """Advance the clock and run due timers."""
-        until = self.now + round(seconds * SECOND)
-        while (due := self.exchange.next_due()) is not None and due <= until:
-            self.now = max(self.now, due)
-            self.ask(cmd.Tick(), SYSTEM)
-        self.now = until
+        super().__init__(policy, START)
 
     def join(
         self, name: str, role: str = "primary", *, kind: cmd.SessionKind | None = "push", agent_type: str = "AdHoc"
-    ) -> Caller:
-        caller = Caller(name, role)
-        self.ask(cmd.RegisterAgent(agent_type, ("1.1.0",)), caller)
+    ) -> str:
+        """Register an agent, attach it, and return its name."""
+        self.register(name, agent_type, role, supported=("1.1.0",))
         if kind is not None:
-            self.ask(cmd.OpenSession(kind), caller)
-        return caller
+            self.attach(name, kind)
+        return name
 
-    def session(self, caller: Caller) -> str:
-        return next(iter(self.exchange.state.agents[caller.agent].sessions))
+    def session(self, agent: str) -> str:
+        return next(iter(self.exchange.state.agents[agent].sessions))
 
-    def send(self, sender: Caller, receiver: str, message_type: str = "CUSTOM_NOTE", **said: Any) -> Reply:
-        return self.ask(cmd.Send(self._envelope(sender, receiver, message_type, said)), sender)
-
-    def publish(self, sender: Caller, topic: str, **said: Any) -> Reply:
-        return self.ask(cmd.Publish(topic, self._envelope(sender, "*", "CUSTOM_NOTE", said)), sender)
-
-    def request(self, sender: Caller, receiver: str, *, timeout_s: float, **said: Any) -> Reply:
-        envelope = self._envelope(sender, receiver, "CUSTOM_NOTE", said)
-        return self.ask(cmd.SendRequest(envelope, timeout_s), sender)
-
-    def _envelope(self, sender: Caller, receiver: str, message_type: str, said: dict[str, Any]) -> Envelope:
-        self._serial += 1
-        document = {
-            "version": "1.1.0",
-            "messageId": f"msg_{self.now}_{self._serial}",
-            "timestamp": iso(self.now),
-            "sender": {"agentId": sender.agent, "type": "AdHoc"},
-            "receiver": {"agentId": receiver, "type": "*"},
-            "messageType": message_type,
-            "payload": {},
-        } | said
-        return parse_envelope(json.dumps(document).encode(), 1 << 20)
+    def note(self, sender: str, receiver: str, message_type: str = "CUSTOM_NOTE", **parts: Any) -> Reply:
+        """Send, and take any reply."""
+        return self.tell(cmd.Send(self.envelope(sender, receiver, message_type, **parts)), sender)
 
     @property
     def last_id(self) -> str:
-        return next(e.message_id for e in reversed(self.events) if isinstance(e, ev.MessageAccepted))
+        return self.happened(ev.MessageAccepted)[-1].message_id
 
 
 def bare(event: Event) -> Event:
@@ -118,4 +71,4 @@ def traces_of(events: Sequence[Event], *, window_s: float = 86_400, **changed: A
 
 def busy(events: int, seed: int = 1, per_day: int = 500_000) -> list[Event]:
     """Return the history of a team of forty, with pushes, drains, retries, dead letters, refusals and sessions."""
-    return [event for _, event in Team("p", seed, per_day).play(events)]
+    return [event for _, event in traffic.Team("p", seed, per_day).play(events)]

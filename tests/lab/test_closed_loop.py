@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.lab.histories import SECOND, SETTINGS, Past, busy, traces_of
+from tests.core.driver import SECOND
+from tests.lab.histories import SETTINGS, Past, busy, traces_of
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import TocsinError
 from tocsin.lab.figures.fidelity import fidelity_of
 from tocsin.lab.replays.closed_loop import closed_loop
@@ -56,16 +56,16 @@ def test_an_answer_follows_its_request() -> None:
     """A request that is delivered ten seconds earlier is answered ten seconds earlier."""
     past = Past(parse_policy("delivery: {channel_backoff_s: [20, 20, 20], receipt_timeout_s: {push: 5}}"))
     ann, bob = past.join("ann"), past.join("bob")
-    past.send(ann, "bob", correlationId="t1")
+    past.note(ann, "bob", correlation_id="t1")
     request = past.last_id
-    past.wait(30)  # the first offer has no receipt: back after 5 s, again 20 s later
-    past.ask(cmd.Confirm((request,)), bob)
-    past.wait(3)
-    past.ask(cmd.Acknowledge(request, "processed"), bob)
-    past.wait(2)
-    past.send(bob, "ann", correlationId="t1")
+    past.advance(30)  # the first offer has no receipt: back after 5 s, again 20 s later
+    past.tell(cmd.Confirm((request,)), bob)
+    past.advance(3)
+    past.tell(cmd.Acknowledge(request, "processed"), bob)
+    past.advance(2)
+    past.note(bob, "ann", correlation_id="t1")
     answer = past.last_id
-    past.wait(1)
+    past.advance(1)
     recorded = replayed(past)
     sooner = replayed(past, "delivery: {channel_backoff_s: [10, 20, 20], receipt_timeout_s: {push: 5}}")
     assert sooner[answer].accepted_at == recorded[answer].accepted_at - 10 * SECOND
@@ -75,15 +75,15 @@ def test_an_answer_follows_its_request() -> None:
 def test_an_answer_to_what_never_arrives_is_never_sent() -> None:
     past = Past(default_policy())
     ann, bob = past.join("ann"), past.join("bob", kind="piggyback")
-    past.send(ann, "bob", correlationId="t1")
+    past.note(ann, "bob", correlation_id="t1")
     request = past.last_id
-    past.wait(120)
-    past.ask(cmd.Drain(past.session(bob), 10), bob)
-    past.wait(5)
-    past.send(bob, "ann", correlationId="t1")
+    past.advance(120)
+    past.tell(cmd.Drain(past.session(bob), 10), bob)
+    past.advance(5)
+    past.note(bob, "ann", correlation_id="t1")
     answer = past.last_id
-    past.wait(100)
-    past.send(ann, "bob")
+    past.advance(100)
+    past.note(ann, "bob")
     histories = replayed(past, "custom_contract: {ttl_s: 60}")
     assert histories[request].outcome == ("expired", "ttl")
     assert answer not in histories
@@ -93,17 +93,17 @@ def test_work_waits_until_its_agent_is_free() -> None:
     """Two messages with ten seconds of work each: the second is finished ten seconds after the first."""
     past = Past(parse_policy("contracts: {CUSTOM_NOTE: {ack: required, timeout_s: 300}}"))
     ann, bob = past.join("ann"), past.join("bob", kind="piggyback")
-    past.send(ann, "bob")
+    past.note(ann, "bob")
     first = past.last_id
-    past.send(ann, "bob")
+    past.note(ann, "bob")
     second = past.last_id
-    past.wait(1)
-    past.ask(cmd.Drain(past.session(bob), 10), bob)
+    past.advance(1)
+    past.tell(cmd.Drain(past.session(bob), 10), bob)
     for name in (first, second):
-        past.wait(10)
-        past.ask(cmd.Acknowledge(name, "processed"), bob)
-    past.wait(1)
-    past.send(ann, "bob")
+        past.advance(10)
+        past.tell(cmd.Acknowledge(name, "processed"), bob)
+    past.advance(1)
+    past.note(ann, "bob")
     (trace,) = traces_of(past.events)
     delays = [step.delay_us for step in trace.steps if step.ask == "Acknowledge"]
     assert delays == [(10 * SECOND,)] * 2  # the second counts from the end of the first, not from its offer
@@ -115,15 +115,15 @@ def test_a_message_that_was_refused_is_treated_like_others_of_its_kind() -> None
     past = Past(parse_policy("bucket: {capacity: 10, refill_per_s: 0.001}"))
     ann, bob = past.join("ann"), past.join("bob")
     for _ in range(4):
-        past.send(ann, "bob")
+        past.note(ann, "bob")
         if not isinstance(past.events[-1], ev.SendRefused):
-            past.wait(1)
+            past.advance(1)
             in_flight = list(past.exchange.state.sessions[past.session(bob)].in_flight)
             names = tuple(past.exchange.state.messages[seq].message_id for seq in in_flight)
-            past.ask(cmd.Confirm(names), bob)
-    past.wait(10)
-    past.send(ann, "bob")
-    past.wait(10)
+            past.tell(cmd.Confirm(names), bob)
+    past.advance(10)
+    past.note(ann, "bob")
+    past.advance(10)
     (trace,) = traces_of(past.events)
     refused = [row.message_id for row in trace.refused]
     assert len(refused) == 3
@@ -144,21 +144,21 @@ def woken_twice() -> tuple[Past, list[str]]:
     def wait(seconds: int) -> None:
         # Messages that expire show in which seconds the recorded clock ticked.
         for _ in range(seconds):
-            past.send(ann, "cy", priority="Info", metadata={"ttl": 0.5})
-            past.wait(1)
+            past.note(ann, "cy", priority="Info", metadata={"ttl": 0.5})
+            past.advance(1)
 
-    past.ask(cmd.DeclareWakers(("bob",)), SYSTEM)
+    past.tell(cmd.DeclareWakers(("bob",)), None)
     for _ in range(2):
-        past.send(ann, "bob", priority="Blocking")
+        past.note(ann, "bob", priority="Blocking")
         sent.append(past.last_id)
         wait(31)
         wait(3)
-        past.ask(cmd.OpenSession("push"), bob)
-        past.ask(cmd.Confirm((sent[-1],)), bob)
-        past.wait(2)
-        past.ask(cmd.CloseSession(past.session(bob)), bob)
-        past.ask(cmd.ReportWaker("bob", past.exchange.state.wakes["bob"].wake, "exited", 0), SYSTEM)
-        past.wait(100)
+        past.tell(cmd.OpenSession("push"), bob)
+        past.tell(cmd.Confirm((sent[-1],)), bob)
+        past.advance(2)
+        past.tell(cmd.CloseSession(past.session(bob)), bob)
+        past.tell(cmd.ReportWaker("bob", past.exchange.state.wakes["bob"].wake, "exited", 0), None)
+        past.advance(100)
     assert sum(isinstance(event, ev.AgentWoken) for event in past.events) == 2
     return past, sent
 

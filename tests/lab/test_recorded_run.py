@@ -50,18 +50,18 @@ async def happen(folder: Path) -> None:
         await asyncio.gather(*working)
 
 
-def replayed(tmp_path: Path, *candidates: Candidate) -> Report:
-    asyncio.run(asyncio.wait_for(happen(tmp_path / "team"), 60))
+async def replayed(tmp_path: Path, *candidates: Candidate) -> Report:
+    await happen(tmp_path / "team")
     experiment = Experiment(tmp_path / "lab", LocalRunner(), settings())
     experiment.record(next((tmp_path / "team").rglob("journal.db")))
     return compare(experiment, candidates)
 
 
-def test_what_really_happened_is_replayed_faithfully(tmp_path: Path) -> None:
+async def test_what_really_happened_is_replayed_faithfully(tmp_path: Path) -> None:
     strict = Candidate.of(
         "strict", parse_policy(POLICY + "custom_contract: {priority: Info}\nlimits: {mailbox_depth_max: 1}")
     )
-    report = replayed(tmp_path, strict)
+    report = await replayed(tmp_path, strict)
     assert report.fidelity is not None
     assert report.fidelity.unfaithful == []
     assert (report.fidelity.open_outcomes, report.fidelity.open_steps) == (1.0, 1.0)

@@ -36,8 +36,8 @@ def history() -> list[Event]:
     senders = [past.join(name, kind=None) for name in ("ann", "cem", "dee")]
     for _ in range(60):
         for sender in senders:
-            past.send(sender, "bob", "StatusUpdate")
-        past.wait(2)
+            past.note(sender, "bob", "StatusUpdate")
+        past.advance(2)
     return [bare(event) for event in past.events]
 
 
@@ -140,16 +140,16 @@ def slow_acks(seconds: float) -> list[Event]:
     past = Past(parse_policy("contracts: {CUSTOM_JOB: {ack: required, timeout_s: 10, retries_max: 5, backoff_s: [1]}}"))
     bob, ann = past.join("bob"), past.join("ann", kind=None)
     for number in range(90):
-        past.send(ann, "bob", "CUSTOM_JOB")
+        past.note(ann, "bob", "CUSTOM_JOB")
         job = past.last_id
-        past.ask(cmd.Confirm((job,)), bob)
-        past.wait(8)
+        past.tell(cmd.Confirm((job,)), bob)
+        past.advance(8)
         if number % 3 == 0:
-            past.wait(seconds - 8)
-            past.ask(cmd.Confirm((job,)), bob)
-        past.ask(cmd.Acknowledge(job, "processed"), bob)
-        past.wait(20)
-        past.ask(cmd.Heartbeat(past.session(bob)), bob)
+            past.advance(seconds - 8)
+            past.tell(cmd.Confirm((job,)), bob)
+        past.tell(cmd.Acknowledge(job, "processed"), bob)
+        past.advance(20)
+        past.tell(cmd.Heartbeat(past.session(bob)), bob)
     return [bare(event) for event in past.events]
 
 

@@ -10,7 +10,6 @@ from typing import Any, get_origin
 
 import httpx2
 import msgspec
-import uvicorn
 
 from tests.gateways.websocket.sockets import Client
 from tests.operations.story import ROLES
@@ -22,7 +21,7 @@ from tocsin.core.errors import TocsinError
 from tocsin.fleet.assembly import project_app
 from tocsin.fleet.home import open_projects
 from tocsin.fleet.router import Router
-from tocsin.gateways.http.server import listen, server_settings
+from tocsin.gateways.http.server import QuietServer, listen, server_settings
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.hub.config import load_config
 from tocsin.hub.embedded import Tocsin
@@ -278,8 +277,8 @@ async def hub_interface(path: Path, kind: str) -> AsyncIterator[Interface]:
     async with contextlib.AsyncExitStack() as stack:
         app = Router("story", await project_app(hub, stack), hub.authority, await open_projects(hub, ""))
         listener = listen("127.0.0.1", 0)
-        server = uvicorn.Server(server_settings(app, settings))
-        serving = asyncio.create_task(server._serve([listener]))
+        server = QuietServer(server_settings(app, settings))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
         interface = _KINDS[kind](listener.getsockname()[1], tokens)
         try:
             yield interface

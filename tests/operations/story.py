@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["ROLES", "STORY", "Step", "envelope"]
+from tests.envelopes import envelope
+
+__all__ = ["ROLES", "STORY", "Step"]
 
 #: Agents of the story, by role and type.
 ROLES = {
@@ -42,19 +44,6 @@ class Step(msgspec.Struct, frozen=True):
         return self.arguments if isinstance(self.arguments, dict) else self.arguments(kept)
 
 
-def envelope(message_id: str, to: str, kind: str = "StatusUpdate", sender: str = "ada", **more: Any) -> dict[str, Any]:
-    """Return an envelope."""
-    return {
-        "version": "1.1.0",
-        "messageId": message_id,
-        "timestamp": "2025-11-12T10:30:45.000Z",
-        "sender": {"agentId": sender, "type": ROLES[sender][1]},
-        "receiver": {"agentId": to, "type": "*"},
-        "messageType": kind,
-        "payload": {"text": f"about {message_id}"},
-    } | more
-
-
 STORY: tuple[Step, ...] = (
     Step("ada", "register_agent", {"type": "Manager"}),
     Step("ada", "register_agent", {}),
@@ -68,13 +57,13 @@ STORY: tuple[Step, ...] = (
     Step("ada", "get_agent", {}, refused="E_VALIDATION_001"),
     Step("ada", "get_agent", {"agent": "idle", "agnt": "idle"}, refused="E_VALIDATION_004"),
     # Messages.
-    Step("ada", "send_message", envelope=envelope("msg_1_story", "idle", priority="Blocking")),
-    Step("ada", "send_message", envelope=envelope("msg_2_story", "nobody"), refused="E_ROUTING_001"),
-    Step("ada", "send_messages", envelope=envelope("msg_3_story", "worker")),
-    Step("ada", "send_message", envelope=envelope("msg_4_story", "worker", correlationId="thread_1")),
-    Step("ada", "send_message", envelope=envelope("msg_5_story", "worker")),
-    Step("ada", "send_message", envelope=envelope("msg_6_story", "worker")),
-    Step("ada", "send_message", envelope=envelope("msg_7_story", "idle")),
+    Step("ada", "send_message", envelope=envelope("msg_1_story", receiver="idle", priority="Blocking")),
+    Step("ada", "send_message", envelope=envelope("msg_2_story", receiver="nobody"), refused="E_ROUTING_001"),
+    Step("ada", "send_messages", envelope=envelope("msg_3_story", receiver="worker")),
+    Step("ada", "send_message", envelope=envelope("msg_4_story", receiver="worker", correlationId="thread_1")),
+    Step("ada", "send_message", envelope=envelope("msg_5_story", receiver="worker")),
+    Step("ada", "send_message", envelope=envelope("msg_6_story", receiver="worker")),
+    Step("ada", "send_message", envelope=envelope("msg_7_story", receiver="idle")),
     Step("ada", "recall_message", {"message_id": "msg_7_story"}),
     Step("ada", "recall_message", {"message_id": "msg_7_story", "why": "x"}, refused="E_VALIDATION_004"),
     Step("worker", "list_inbox", {"limit": 2}),
@@ -90,7 +79,7 @@ STORY: tuple[Step, ...] = (
     Step("worker", "get_message", {"message_id": "msg_1_story"}, refused="E_STATE_001"),
     Step("ada", "trace_message", {"message_id": "msg_1_story"}),
     Step("ada", "list_thread", {"correlation_id": "thread_1"}),
-    Step("ada", "search_messages", {"q": "about"}, items=6),
+    Step("ada", "search_messages", {"q": "number"}, items=6),
     Step("ada", "find_messages", {"type": "StatusUpdate", "recipient": "idle"}),
     Step("ada", "find_messages", {"message_type": "StatusUpdate"}, refused="E_VALIDATION_004"),
     Step("boss", "list_dead_letters"),
@@ -120,7 +109,7 @@ STORY: tuple[Step, ...] = (
     Step("ada", "release_resources", {"resources": ["docs"]}),
     Step("ada", "release_lease", {"lease": "lease_1"}),
     # Attention.
-    Step("ada", "send_message", envelope=envelope("msg_10_story", "worker")),
+    Step("ada", "send_message", envelope=envelope("msg_10_story", receiver="worker")),
     Step("worker", "fetch_inbox"),
     Step("worker", "begin_work", {"message_id": "msg_10_story"}),
     Step("worker", "get_attention"),
@@ -133,14 +122,14 @@ STORY: tuple[Step, ...] = (
         "ada",
         "send_request",
         {"timeout_s": 600},
-        envelope("msg_11_story", "worker", "Question", correlationId="question_1"),
+        envelope("msg_11_story", receiver="worker", messageType="Question", priority=None, correlationId="question_1"),
     ),
     Step("ada", "list_requests"),
     Step("ada", "extend_request", {"request": "msg_11_story", "timeout_s": 900}),
     Step("worker", "extend_request", {"request": "msg_11_story"}, refused="E_STATE_001"),
     Step("ada", "cancel_request", {"request": "msg_11_story"}),
     Step("worker", "subscribe_topic", {"topic": "builds"}),
-    Step("ada", "publish_topic", {"topic": "builds"}, envelope("msg_12_story", "*")),
+    Step("ada", "publish_topic", {"topic": "builds"}, envelope("msg_12_story", receiver="*")),
     Step("ada", "list_topics"),
     Step("worker", "unsubscribe_topic", {"topic": "builds"}),
     Step(

@@ -7,10 +7,10 @@ events are applied.
 from collections import Counter, defaultdict
 from typing import Any
 
+from tests.ids import SeededIds
 from tests.pipeline.rows import S, T, day_of
-from tests.simulation.ids import SeededIds
 from tests.simulation.world import World
-from tests.workload import Team
+from tests.workload import Workload
 from tocsin.core import events as ev
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange
@@ -32,7 +32,7 @@ def simulated(seed: int, steps: int) -> list[Event]:
 
 def played(seed: int, steps: int) -> list[Event]:
     """Run a seeded team over midnight, and return its journal."""
-    team = Team(seed)
+    team = Workload(seed)
     team.now = T - 120 * S
     batches = team.play(Exchange(SeededIds(seed)), steps)
     return [event for batch in batches for event in decode_events(encode_events(batch))]

@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from tests.simulation.ids import SeededIds
+from tests.ids import SeededIds
 from tests.simulation.journals import JournalStore
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.ids import SeededIds
+from tests.ids import SeededIds
 from tocsin.core.commands import SYSTEM, Done
 from tocsin.core.decision import Decision
 from tocsin.core.messages.endings.retention import trim

@@ -1,6 +1,6 @@
 """Real journals for the simulator: every commit goes to disk, and every rebuild is an opening of the project."""
 
-from tests.simulation.ids import SeededIds
+from tests.ids import SeededIds
 from tocsin.core.events import Event, encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.core.state import IdSource

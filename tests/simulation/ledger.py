@@ -7,7 +7,7 @@ knows of orders and endings is written down anew here, in the plainest way, not 
 
 import msgspec
 
-from tests.simulation.ids import SeededIds
+from tests.ids import SeededIds
 from tests.simulation.promises import Violation, must
 from tests.simulation.teamwork import Accounts
 from tests.simulation.waiting import check_coordination, check_deadlock

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from tests.simulation.ids import SeededIds
+from tests.ids import SeededIds
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.core.state import IdSource

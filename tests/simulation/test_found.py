@@ -3,7 +3,7 @@
 import msgspec
 
 from tests.core.envelopes import letter
-from tests.simulation.ids import SeededIds
+from tests.ids import SeededIds
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
 from tocsin.core.errors import Problem

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tests.simulation.ids import SeededIds
+from tests.ids import SeededIds
 from tests.simulation.ledger import fingerprint
 from tests.simulation.promises import must
 from tocsin.core import commands as cmd

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from tests.ids import SeededIds
 from tests.simulation import errands, leases, teamwork, wakes
-from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import Ledger, Violation, fingerprint
 from tests.simulation.policies import drawn_policy
 from tests.simulation.stores import MemoryStore, Store

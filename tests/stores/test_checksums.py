@@ -10,10 +10,11 @@ import apsw
 import msgspec
 import pytest
 
+from tests.ids import SeededIds
 from tests.stores.stores import PostgresStore, SqliteStore, Store
 from tests.stores.test_journal import filled, group, ranges
 from tests.stores.test_recovery import assert_same, lived, lived_on, project
-from tests.workload import SeededIds, Team
+from tests.workload import Workload
 from tocsin.core.documents import document_count
 from tocsin.core.state import ProjectState
 from tocsin.journal.base import Journal
@@ -73,7 +74,7 @@ def project_tables(journal: Journal) -> Iterator[tuple[Tables, ObservedExchange]
     """A project with a row of every kind, projected more than once."""
     tables = journal.tables()
     exchange, log = ObservedExchange(SeededIds(9)), EventLog(journal)
-    for number, events in enumerate(Team(9).play(exchange, 3000)):
+    for number, events in enumerate(Workload(9).play(exchange, 3000)):
         log.append(events)
         if number % 25 == 0:
             project(exchange, tables)

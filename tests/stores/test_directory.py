@@ -6,10 +6,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tests.ids import SeededIds
 from tests.stores.stores import SqliteStore
 from tests.stores.test_journal import group, ranges
 from tests.stores.test_recovery import assert_same, lived, project
-from tests.workload import SeededIds
 from tocsin.journal.errors import CommitsLost, JournalDamaged, JournalUnavailable, advice
 from tocsin.journal.recovery import reopen
 from tocsin.journal.sqlite import SqliteJournal

@@ -12,7 +12,7 @@ import apsw
 import msgspec
 import pytest
 
-from tests.workload import SeededIds
+from tests.ids import SeededIds
 from tocsin.core.documents import documents
 from tocsin.core.messages.model import UNENDING, PublishPath, State
 from tocsin.core.policy import document_of, stored_policy

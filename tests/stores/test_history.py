@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.envelopes import parsed
+from tests.ids import SeededIds
 from tests.stores.test_recovery import lived, project
-from tests.workload import DIRECTOR, SeededIds, Team, envelope
+from tests.workload import DIRECTOR, Workload
 from tocsin.core.commands import SYSTEM, AdoptPolicy, RegisterAgent, Send
 from tocsin.core.events import MessageAccepted
 from tocsin.core.messages.model import State
@@ -123,11 +125,11 @@ def test_payloads_are_searched_by_their_words(journal: Journal, tables: Tables) 
 
 def test_a_payload_as_large_as_they_get_can_be_stored_and_searched(journal: Journal, tables: Tables) -> None:
     exchange = ObservedExchange(SeededIds(1))
-    team = Team(1)
+    team = Workload(1)
     words = " ".join(f"w{number}" for number in range(120_000))
     events = exchange.handle(AdoptPolicy(document_of(team.policy), "a \0 reason"), SYSTEM, team.now).events
     events += exchange.handle(RegisterAgent("Manager", ("1.1.0",)), DIRECTOR, team.now).events
-    sent = envelope("msg_1_large", "boss", "boss", "StatusUpdate", team.now, {"text": words})
+    sent = parsed("msg_1_large", "boss", "boss", payload={"text": words})
     events += exchange.handle(Send(sent), DIRECTOR, team.now).events
     EventLog(journal).append(events)
     project(exchange, tables)

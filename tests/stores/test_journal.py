@@ -4,8 +4,9 @@ from functools import cache
 
 import pytest
 
+from tests.ids import SeededIds
 from tests.stores.stores import Store
-from tests.workload import SeededIds, Team
+from tests.workload import Workload
 from tocsin.core.events import Event, encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.journal.base import Group, Journal, group_of
@@ -17,7 +18,7 @@ LATER = 1 << 60
 
 @cache
 def history(steps: int = 60) -> list[list[Event]]:
-    return list(Team(1).play(Exchange(SeededIds(1)), steps))
+    return list(Workload(1).play(Exchange(SeededIds(1)), steps))
 
 
 def group(first_seq: int, count: int, epoch: int, body: bytes | None = None, at: int = 5) -> Group:

@@ -6,8 +6,9 @@ from contextlib import closing
 import msgspec
 import pytest
 
+from tests.ids import SeededIds
 from tests.stores.stores import Store
-from tests.workload import SeededIds, Team
+from tests.workload import Workload
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.snapshot import take
@@ -43,7 +44,7 @@ def lived(journal: Journal, tables: Tables, seed: int, steps: int, projections: 
     rng = random.Random(seed)
     exchange, log = ObservedExchange(SeededIds(seed)), EventLog(journal)
     group: list[Event] = []
-    for events in Team(seed).play(exchange, steps):
+    for events in Workload(seed).play(exchange, steps):
         group += events
         if rng.random() < 0.3:
             exchange.gather()
@@ -79,7 +80,7 @@ def test_a_reopened_project_is_the_same(store: Store, seed: int, projections: fl
 
 def test_a_project_reopened_again_and_again_stays_the_same(journal: Journal) -> None:
     tables = journal.tables()
-    team, log, rng = Team(7), EventLog(journal), random.Random(7)
+    team, log, rng = Workload(7), EventLog(journal), random.Random(7)
     exchange, shadow = ObservedExchange(SeededIds(7)), Exchange(SeededIds(0))
     for _ in range(25):
         for events in team.play(exchange, 30):
@@ -121,7 +122,7 @@ def test_a_batch_is_written_whole_or_not_at_all(journal: Journal) -> None:
 
 
 def lived_on(exchange: ObservedExchange, journal: Journal, later: int = 0) -> ObservedExchange:
-    team, log = Team(6), EventLog(journal)
+    team, log = Workload(6), EventLog(journal)
     team.now = exchange.at + later
     for events in team.play(exchange, 100):
         log.append(events)
@@ -177,7 +178,7 @@ def test_a_message_that_lived_and_ended_between_two_projections_is_one_row(journ
 
 def test_messages_that_are_copied_in_parts_are_captured_the_same() -> None:
     whole, parts = ObservedExchange(SeededIds(12)), ObservedExchange(SeededIds(12))
-    for _, _ in zip(Team(12).play(whole, 800), Team(12).play(parts, 800), strict=True):
+    for _, _ in zip(Workload(12).play(whole, 800), Workload(12).play(parts, 800), strict=True):
         parts.gather()
         assert not parts.ungathered
     assert whole.ungathered == whole.uncaptured

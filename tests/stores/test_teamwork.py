@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from tests.workload import DIRECTOR, START, SeededIds
+from tests.ids import SeededIds
+from tests.workload import DIRECTOR, START
 from tocsin.core.commands import (
     SYSTEM,
     AcquireLease,

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from tests.envelopes import envelope
 from tests.patience import PATIENCE_S
 
 __all__ = ["PATIENCE_S", "Driver", "Letter", "Refused"]
@@ -47,22 +48,18 @@ class Letter(NamedTuple):
 
     def envelope(self, receiver: str) -> dict[str, Any]:
         """Write it as an envelope."""
-        found: dict[str, Any] = {
-            "version": "1.1.0",
-            "messageId": self.message_id,
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "sender": {"agentId": self.sender, "type": "Implementation"},
-            "receiver": {"agentId": receiver, "type": "*"},
-            "messageType": self.message_type,
-            "payload": self.payload,
-        }
-        if self.correlation_id is not None:
-            found["correlationId"] = self.correlation_id
-        if self.priority is not None:
-            found["priority"] = self.priority
-        if self.ttl_s is not None:
-            found["metadata"] = {"ttl": self.ttl_s}
-        return found
+        return envelope(
+            self.message_id,
+            self.sender,
+            receiver,
+            sender_type="Implementation",
+            timestamp=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            messageType=self.message_type,
+            payload=self.payload,
+            correlationId=self.correlation_id,
+            priority=self.priority,
+            metadata=None if self.ttl_s is None else {"ttl": self.ttl_s},
+        )
 
     def same_content(self, other: "Letter") -> bool:
         """Tell whether another letter says the same."""

@@ -16,7 +16,7 @@ from tests.acceptance.agents.mcp import over_mcp_http, over_mcp_stdio
 from tests.acceptance.agents.socket import over_socket
 from tests.cli.processes import RunningHub
 
-__all__ = ["ABSENT", "GATEWAYS", "Team", "serving"]
+__all__ = ["ABSENT", "GATEWAYS", "GatewayTeam", "serving"]
 
 GATEWAYS = ("http", "socket", "mcphttp", "mcpstdio", "files")
 #: How many agents per gateway come later; two are there from the beginning.
@@ -27,7 +27,7 @@ ABSENT = "http-absent"
 ROLE, TYPE = "director", "Implementation"
 
 
-class Team:
+class GatewayTeam:
     """A hub, its agents and their tokens."""
 
     def __init__(self, hub: RunningHub, path: Path, admin: httpx2.AsyncClient) -> None:
@@ -87,7 +87,7 @@ def _names() -> list[str]:
 
 
 @asynccontextmanager
-async def serving(path: Path, policy: str, *, attached: bool = True) -> AsyncIterator[Team]:
+async def serving(path: Path, policy: str, *, attached: bool = True) -> AsyncIterator[GatewayTeam]:
     """Serve a project with two agents there over each gateway, and some who come later."""
     data = path / "data"
     data.mkdir()
@@ -101,7 +101,7 @@ async def serving(path: Path, policy: str, *, attached: bool = True) -> AsyncIte
         token = (data / "admin.token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(base_url=hub.url, headers=headers, timeout=PATIENCE_S) as admin:
-            team = Team(hub, path, admin)
+            team = GatewayTeam(hub, path, admin)
             for name in set(_names()) - set(declared):
                 body = {"agent": name, "role": ROLE, "type": TYPE}
                 team.tokens[name] = (await team.ask("POST", "/v1/admin/tokens", body))["token"]
@@ -111,7 +111,7 @@ async def serving(path: Path, policy: str, *, attached: bool = True) -> AsyncIte
 
 
 @asynccontextmanager
-async def _attached(team: Team, names: list[str]) -> AsyncIterator[None]:
+async def _attached(team: GatewayTeam, names: list[str]) -> AsyncIterator[None]:
     """Keep agents attached, each in a task of its own: a way into a hub ends in the task that it began in."""
     over = asyncio.Event()
 

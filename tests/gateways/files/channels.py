@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.gateways.hubs import QUICK, Team, envelope, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, team_at
 from tests.patience import PATIENCE_S
 from tocsin.gateways.files.gateway import FileGateway
 
@@ -63,7 +64,7 @@ async def until(reached: Callable[[], Any]) -> Any:
         return value
 
 
-async def until_state(team: Team, message: str, state: str) -> list[str]:
+async def until_state(team: HubTeam, message: str, state: str) -> list[str]:
     """Wait for a message to come into a state, and return what has happened to it."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -75,7 +76,7 @@ async def until_state(team: Team, message: str, state: str) -> list[str]:
 @asynccontextmanager
 async def channels_at(
     path: Path, *agents: str, policy: str = QUICK, declared: dict[str, Any] | None = None, **config: Any
-) -> AsyncIterator[tuple[Team, Path]]:
+) -> AsyncIterator[tuple[HubTeam, Path]]:
     """Serve a project with channels in which some agents are file agents."""
     root = path / "channels"
     named = {agent: {"type": "Implementation"} for agent in agents} if declared is None else declared
@@ -86,7 +87,7 @@ async def channels_at(
 
 
 @asynccontextmanager
-async def channel_team(path: Path, *agents: str, **config: Any) -> AsyncIterator[tuple[Team, Path]]:
+async def channel_team(path: Path, *agents: str, **config: Any) -> AsyncIterator[tuple[HubTeam, Path]]:
     """Serve a project with ada and a director over HTTP, and some file agents."""
     async with channels_at(path, *agents, **config) as (team, root):
         await team.register("ada")

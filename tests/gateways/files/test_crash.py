@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 
 from tests.cli.processes import RunningHub
+from tests.envelopes import envelope
 from tests.gateways.files.channels import FileClient, line, lines_of
-from tests.gateways.hubs import envelope
 from tests.patience import PATIENCE_S
 from tests.soak import SOAK, tally, within
 

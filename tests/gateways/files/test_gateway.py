@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.envelopes import envelope
 from tests.gateways.files.channels import FileClient, channel_team, line, lines_of, until, until_state
-from tests.gateways.hubs import QUICK, Team, envelope, team_at
+from tests.gateways.hubs import QUICK, HubTeam, team_at
 from tocsin.core.errors import PolicyRefused, TocsinError
 from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.protocol.payloads import check_payload
@@ -385,7 +386,7 @@ async def test_a_full_disk_holds_the_channels_up_and_nothing_else(
         assert [item["messageId"] for item in bob.lines("ada")] == ["msg_0_x", "msg_1_x", "msg_2_x"]
 
 
-def _attached(team: Team) -> set[str]:
+def _attached(team: HubTeam) -> set[str]:
     return {session.agent for session in team.hub.host.exchange.state.sessions.values()}
 
 
@@ -477,7 +478,7 @@ async def test_where_everything_must_be_signed_no_line_is_taken(tmp_path: Path) 
 
 
 async def test_a_project_that_begins_anew_writes_to_the_channels_that_are_there(tmp_path: Path) -> None:
-    async def talk(team: Team, root: Path) -> None:
+    async def talk(team: HubTeam, root: Path) -> None:
         bob = FileClient(root, "bob")
         before = len(bob.lines("ada")), len(bob.receipts())
         await team.post("ada", "/v1/messages", envelope(1, receiver="bob", payload={"text": "again"}))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import envelope
+from tests.envelopes import envelope
 from tests.gateways.mcp.test_mount import asked, mcp_team, post
 from tocsin.core.commands import Send
 from tocsin.core.protocol.envelope import parse_envelope

@@ -13,7 +13,8 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.gateways.hubs import QUICK, Team, envelope
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam
 from tests.gateways.mcp.clients import Caller
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.mcp.mount import mcp_route
@@ -26,14 +27,14 @@ HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "app
 
 
 @asynccontextmanager
-async def mcp_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[Team]:
+async def mcp_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[HubTeam]:
     """Serve a project with ada and bob on a hub with MCP, without a socket."""
     hub = await Hub.open(path / "data", parse_policy(policy), load_config(**config), project="team")
     try:
         async with mcp_route(hub) as route:
             transport = httpx2.ASGITransport(app=build_app(hub, beside=[route]))
             async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7077") as client:
-                team = Team(hub, client)
+                team = HubTeam(hub, client)
                 await team.register("ada")
                 await team.register("bob")
                 yield team
@@ -45,11 +46,11 @@ def asked(tool: str, /, **arguments: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
-async def post(team: Team, agent: str | None, body: Any, **headers: str) -> httpx2.Response:
+async def post(team: HubTeam, agent: str | None, body: Any, **headers: str) -> httpx2.Response:
     return await team.post(agent, "/mcp", body, headers=HEADERS | headers)
 
 
-async def called(team: Team, agent: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+async def called(team: HubTeam, agent: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
     answer = await post(team, agent, asked(tool, **arguments))
     assert answer.status_code == 200, answer.text
     content: dict[str, Any] = answer.json()["result"]["structuredContent"]
@@ -161,17 +162,16 @@ async def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, m
             taken += sent.status_code == 200
             assert sent.status_code == 200 or sent.json()["code"] == "E_PROTOCOL_002"
         assert taken >= 5
-        headers = {"Authorization": f"Bearer {team.tokens['bob']}"}
-        async with httpx2.AsyncClient(transport=team.client._transport, headers=headers) as http:
-            streams = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
-            async with Client(streams, mode=mode) as client:
-                bob = Caller(client)
-                shown = (await bob.do("get_me"))["inbox"]["urgent"]
-                assert shown
-                while mail := (await bob.do("fetch_inbox"))["messages"]:
-                    shown += mail
-                while not (await bob.do("search_messages", q="x"))["items"]:
-                    pass  # the index follows
+        team.client.headers["Authorization"] = f"Bearer {team.tokens['bob']}"
+        streams = streamable_http_client("http://127.0.0.1/mcp", http_client=team.client)
+        async with Client(streams, mode=mode) as client:
+            bob = Caller(client)
+            shown = (await bob.do("get_me"))["inbox"]["urgent"]
+            assert shown
+            while mail := (await bob.do("fetch_inbox"))["messages"]:
+                shown += mail
+            while not (await bob.do("search_messages", q="x"))["items"]:
+                pass  # the index follows
         assert len(shown) == taken
         assert all(message["payload"] for message in shown)
 
@@ -268,7 +268,7 @@ async def test_a_bug_is_an_answer_and_a_line_in_the_log(tmp_path: Path, caplog: 
 
 
 async def test_only_a_call_that_quotes_the_cursor_confirms(tmp_path: Path) -> None:
-    async def state(team: Team) -> str:
+    async def state(team: HubTeam) -> str:
         return str((await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"])
 
     async with mcp_team(tmp_path) as team:

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import CancelledNotificationParams, JSONRPCResponse
 
 from tests.cli.processes import COMMAND
+from tests.envelopes import envelope
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio
 from tocsin.cli.programs.mcp import Bridge
 from tocsin.cli.remote import Remote
@@ -150,29 +153,17 @@ def context(method: str, number: int, **params: Any) -> Any:
     )
 
 
-def bridge_of(hub: Hub, agent: str) -> Bridge:
+def bridge_of(hub: Hub, agent: str, away: Callable[[], bool] = lambda: False) -> Bridge:
     return Bridge(
-        lambda trace: Remote(hub.url, hub.token(agent), headers=trace),
+        lambda trace: Remote("http://127.0.0.1:1" if away() else hub.url, hub.token(agent), headers=trace),
         AnswerLimits(5, 10_000, 10_000, 2_000, 64),
     )
 
 
-def envelope_of(pair: tuple[str, str], message_id: str, priority: str) -> dict[str, Any]:
-    return {
-        "version": "1.1.0",
-        "messageId": message_id,
-        "timestamp": "2025-11-12T10:30:45.000Z",
-        "sender": {"agentId": pair[0], "type": "AdHoc"},
-        "receiver": {"agentId": pair[1], "type": "*"},
-        "messageType": "StatusUpdate",
-        "priority": priority,
-        "payload": {"text": "fire"},
-    }
-
-
 def urgent_for(hub: Hub, pair: tuple[str, str]) -> str:
     message_id = f"msg_{pair[0]}_fire"
-    Remote(hub.url, hub.token(pair[0])).post("v1", "messages", body=envelope_of(pair, message_id, "Critical"))
+    fire = envelope(message_id, *pair, sender_type="AdHoc", priority="Critical")
+    Remote(hub.url, hub.token(pair[0])).post("v1", "messages", body=fire)
     return message_id
 
 
@@ -202,13 +193,14 @@ async def test_a_call_confirms_what_had_left_before_it_came(hub: Hub, pair: tupl
 
 
 async def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pair: tuple[str, str]) -> None:
-    bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
+    away = threading.Event()
+    bridge, sent = bridge_of(hub, pair[1], away.is_set), urgent_for(hub, pair)
     await urgent_inbox(bridge.begin(context("tools/call", 1)))
     bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-    there, bridge._remote = bridge._remote, lambda trace: Remote("http://127.0.0.1:1", "none")
+    away.set()
     with pytest.raises(TocsinError):
         await bridge.begin(context("tools/call", 2)).ask("get_me")
-    bridge._remote = there
+    away.clear()
     await bridge.begin(context("tools/call", 3)).ask("get_me")
     assert hub.state(sent) == "delivered"
 
@@ -217,8 +209,8 @@ async def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pa
     taken = 0
     async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
         for depth in (10, 60, *range(80, 160, 4)):
-            envelope = json.dumps(envelope_of(pair, f"msg_{pair[0]}_{depth}", "Info") | {"payload": {"x": "DEEP"}})
-            body = envelope.replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth)
+            deep = envelope(f"msg_{pair[0]}_{depth}", *pair, sender_type="AdHoc", payload={"x": "DEEP"})
+            body = json.dumps(deep).replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth)
             taken += (await http.post(hub.url + "/v1/messages", content=body)).status_code == 200
     assert taken > 10
     async with over_stdio(hub, pair[1]) as bob:

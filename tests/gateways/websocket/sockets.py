@@ -3,29 +3,30 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import uvicorn
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.gateways.hubs import QUICK, Team, envelope
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, HubTeam, register_usual
+from tests.patience import PATIENCE_S
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
-from tocsin.gateways.http.server import listen, server_settings
+from tocsin.gateways.http.server import QuietServer, listen, server_settings
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import load_config
 from tocsin.hub.service import Hub
 from tocsin.policies import parse_policy
 
-__all__ = ["Client", "SocketTeam", "envelope", "with_sockets"]
+__all__ = ["Client", "SocketTeam", "envelope", "socket_team"]
 
 SUBPROTOCOL = "tocsin.v1"
-#: Frequent sweeps, so that tests do not wait for them.
-SWEEP = {"sweep_interval_s": 0.02}
+#: Frequent sweeps, so that tests do not wait for them; on a busy machine nobody is sent away for being slow.
+SOCKET = {"sweep_interval_s": 0.02, "hello_timeout_s": PATIENCE_S}
 
 
 class Client:
@@ -129,14 +130,13 @@ class Client:
         self.socket.transport.abort()
 
 
-class SocketTeam(Team):
+class SocketTeam(HubTeam):
     """A team whose hub listens on a port."""
 
-    def __init__(self, hub: Hub, client: httpx2.AsyncClient, port: int, gateway: SocketGateway) -> None:
+    def __init__(self, hub: Hub, client: httpx2.AsyncClient, port: int, server: QuietServer) -> None:
         super().__init__(hub, client)
         self.port = port
-        self.gateway = gateway
-        self.server: uvicorn.Server
+        self.server = server
         self._open: list[Client] = []
 
     async def open(self, agent: str, *, token: str | None = None, **options: Any) -> Client:
@@ -167,6 +167,12 @@ class SocketTeam(Team):
             return error.response.status_code, json.loads(error.response.body or b"{}")
         raise AssertionError("the handshake was accepted")
 
+    def metric(self, name: str, *labels: str) -> float:
+        """Return the value of one of the hub's metrics."""
+        metric = getattr(self.hub.metrics, name)
+        (found,) = (metric.labels(*labels) if labels else metric).collect()
+        return float(found.samples[0].value)
+
     async def close_all(self) -> None:
         for client in self._open:
             client.cut()
@@ -174,19 +180,19 @@ class SocketTeam(Team):
 
 
 @contextlib.asynccontextmanager
-async def sockets_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[SocketTeam]:
-    settings = load_config(**{**config, "socket": {**SWEEP, **config.get("socket", {})}})
+async def socket_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[SocketTeam]:
+    """Serve a project on a port, with ada, bob and a director registered."""
+    settings = load_config(**{**config, "socket": {**SOCKET, **config.get("socket", {})}})
     hub = await Hub.open(path / "data", parse_policy(policy), settings, project="team")
-    gateway = SocketGateway(hub)
-    app = build_app(hub, beside=[*gateway.routes(), *FeedGateway(hub).routes()])
+    app = build_app(hub, beside=[*SocketGateway(hub).routes(), *FeedGateway(hub).routes()])
     listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(server_settings(app, settings))
-    serving = asyncio.create_task(server._serve([listener]))
+    server = QuietServer(server_settings(app, settings))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
     port = listener.getsockname()[1]
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-        team = SocketTeam(hub, client, port, gateway)
-        team.server = server
+        team = SocketTeam(hub, client, port, server)
         try:
+            await register_usual(team)
             yield team
         finally:
             await team.close_all()
@@ -194,16 +200,3 @@ async def sockets_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIte
             server.should_exit = True
             await serving
             await hub.close()
-
-
-def with_sockets(path: Path, test: Callable[[SocketTeam], Awaitable[None]], **config: Any) -> None:
-    """Run a test with ada, bob and a director registered."""
-
-    async def run() -> None:
-        async with sockets_at(path, **config) as team:
-            await team.register("ada")
-            await team.register("bob", kind="Implementation")
-            await team.register("boss", "director")
-            await test(team)
-
-    asyncio.run(asyncio.wait_for(run(), 60))

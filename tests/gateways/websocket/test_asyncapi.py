@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import MutableMapping
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.core.test_events import events_of
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client, SocketTeam, socket_team
 from tocsin.core.events import EVENT_TYPES, PolicyAdopted
-from tocsin.gateways import feed
-from tocsin.gateways.feed_items import FeedItem
 from tocsin.gateways.websocket.asyncapi import document
 from tocsin.journal.records import record_of
 from tocsin.wire import socket as wire
@@ -43,58 +43,57 @@ class Witness(Client):
         await Client.raw(self, data)
 
 
-def test_real_frames_fit_the_document(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        described = (await team.get("ada", "/asyncapi.json")).json()
-        ada, bob = Witness(await team.open("ada")), Witness(await team.open("bob"))
-        await ada.hello(window=4, type="Manager", capabilities=[])
-        await bob.hello()
-        await ada.send(1)
-        await ada.ok("send_message", envelope=envelope(2, receiver="*", metadata={"ttl": 60}, qos={"importance": 3}))
-        await ada.refused("send_message", envelope=envelope(3, receiver="nobody"))
-        await bob.take(2)
-        await bob.confirm("msg_1_x")
-        await bob.ok("acknowledge_message", message_id="msg_1_x", notes="yes")
-        await bob.ok("reject_message", message_id="msg_2_x:bob", reason="no", can_retry=True)
-        await bob.ok("mark_processed", message_id="msg_1_x")
-        await ada.ok("recall_message", message_id="msg_1_x")
-        await bob.ok("credit", window=0)
-        await bob.ok("ping")
-        await bob.ok("call", operation="get_agent", arguments={"agent": "ada"})
-        await bob.ok("bye")
-        team.hub.authority.revoke("ada")
-        await asyncio.gather(ada.closed(), bob.closed())
-        assert ada.bye
-        asked = {operation["op"]: operation for client in (ada, bob) for frame in client.asked for operation in frame}
-        assert asked.keys() == wire.OPERATION_NAMES.keys()
-        for client in (ada, bob):
-            for frame in client.asked:
-                validator(described, "Operations").validate(frame)
-            for frame in client.frames:
-                validator(described, "Items").validate(frame)
-        for client in (ada, bob):
-            names = {operation["id"]: operation["op"] for frame in client.asked for operation in frame}
-            for item in (item for frame in client.frames for item in frame if "ok" in item):
-                shape = wire.OPERATION_NAMES[names[item["re"]]].__name__
-                answer = described["components"]["schemas"][shape]["x-answer"]
-                if answer:
-                    validator(described, answer["$ref"].rsplit("/", 1)[1]).validate(item["ok"])
-
-    with_sockets(tmp_path, test)
+async def test_real_frames_fit_the_document(team: SocketTeam) -> None:
+    described = (await team.get("ada", "/asyncapi.json")).json()
+    ada, bob = Witness(await team.open("ada")), Witness(await team.open("bob"))
+    await ada.hello(window=4, type="Manager", capabilities=[])
+    await bob.hello()
+    await ada.send(1)
+    await ada.ok("send_message", envelope=envelope(2, receiver="*", metadata={"ttl": 60}, qos={"importance": 3}))
+    await ada.refused("send_message", envelope=envelope(3, receiver="nobody"))
+    await bob.take(2)
+    await bob.confirm("msg_1_x")
+    await bob.ok("acknowledge_message", message_id="msg_1_x", notes="yes")
+    await bob.ok("reject_message", message_id="msg_2_x:bob", reason="no", can_retry=True)
+    await bob.ok("mark_processed", message_id="msg_1_x")
+    await ada.ok("recall_message", message_id="msg_1_x")
+    await bob.ok("credit", window=0)
+    await bob.ok("ping")
+    await bob.ok("call", operation="get_agent", arguments={"agent": "ada"})
+    await bob.ok("bye")
+    team.hub.authority.revoke("ada")
+    await asyncio.gather(ada.closed(), bob.closed())
+    assert ada.bye
+    asked = {operation["op"]: operation for client in (ada, bob) for frame in client.asked for operation in frame}
+    assert asked.keys() == wire.OPERATION_NAMES.keys()
+    for client in (ada, bob):
+        for frame in client.asked:
+            validator(described, "Operations").validate(frame)
+        for frame in client.frames:
+            validator(described, "Items").validate(frame)
+    for client in (ada, bob):
+        names = {operation["id"]: operation["op"] for frame in client.asked for operation in frame}
+        for item in (item for frame in client.frames for item in frame if "ok" in item):
+            shape = wire.OPERATION_NAMES[names[item["re"]]].__name__
+            answer = described["components"]["schemas"][shape]["x-answer"]
+            if answer:
+                validator(described, answer["$ref"].rsplit("/", 1)[1]).validate(item["ok"])
 
 
 FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s": 0.02}
 
 
-def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a watcher read too slowly and revoke its token, so that every kind of item is sent."""
-    taking, tell = asyncio.Event(), feed._send
+    taking, send = asyncio.Event(), WebSocket.send
 
-    async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
-        await taking.wait()
-        await tell(socket, items)
+    async def send_in_time(socket: WebSocket, message: MutableMapping[str, Any]) -> None:
+        if '"event"' in message.get("text", ""):
+            await taking.wait()
+        await send(socket, message)
 
-    async def test(team: SocketTeam) -> None:
+    monkeypatch.setattr(WebSocket, "send", send_in_time)
+    async with socket_team(tmp_path, feed=FEED) as team:
         taking.set()
         described = (await team.get("ada", "/asyncapi.json")).json()
         channel = described["channels"]["feed"]
@@ -131,9 +130,6 @@ def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: p
         kinds = {item["event"]["kind"] for frame in frames for item in frame if "event" in item}
         assert {"SessionOpened", "MessageAccepted", "BroadcastAccepted", "SendRefused"} <= kinds
         assert seen() == {"hello", "event", "gap", "bye"}
-
-    monkeypatch.setattr(feed, "_send", tell_in_time)
-    with_sockets(tmp_path, test, feed=FEED)
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES, ids=lambda kind: kind.__name__)
@@ -193,9 +189,6 @@ def test_every_reference_leads_somewhere() -> None:
     assert described["asyncapi"] == "3.0.0"
 
 
-def test_the_document_needs_a_token(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        answer = await team.get(None, "/asyncapi.json")
-        assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")
-
-    with_sockets(tmp_path, test)
+async def test_the_document_needs_a_token(team: SocketTeam) -> None:
+    answer = await team.get(None, "/asyncapi.json")
+    assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")

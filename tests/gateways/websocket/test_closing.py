@@ -9,54 +9,50 @@ from typing import Any
 from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client, SocketTeam
+from tests.patience import PATIENCE_S
 
 
-def test_what_was_taken_in_is_answered_before_the_goodbye(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada, bob = await team.attach("ada"), await team.attach("bob")
-        inner, gate, taken = team.hub.host._journal, threading.Event(), threading.Event()
-        append = inner.append
+async def test_what_was_taken_in_is_answered_before_the_goodbye(team: SocketTeam) -> None:
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    inner, gate, taken = team.hub.host.journal, threading.Event(), threading.Event()
+    append = inner.append
 
-        def held(group: Any) -> Any:
-            taken.set()
-            gate.wait()
-            return append(group)
+    def held(group: Any) -> Any:
+        taken.set()
+        assert gate.wait(PATIENCE_S)
+        return append(group)
 
-        inner.append = held  # type: ignore[method-assign]
-        text, futures = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(8)])
-        await ada.raw(text)
-        await asyncio.to_thread(taken.wait)
-        team.hub.closing.set()
-        assert await bob.closed() == 1001
-        assert bob.bye == {"reason": "the hub is shutting down", "resume": True}
-        assert not any(future.done() for future in futures)
-        assert ada.bye is None
-        gate.set()
-        answers = await asyncio.gather(*futures)
-        assert all(answer["ok"]["receipt"]["durability"] == "flushed" for answer in answers)
-        assert await ada.closed() == 1001
-
-    with_sockets(tmp_path, test)
+    inner.append = held  # type: ignore[method-assign]
+    text, futures = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(8)])
+    await ada.raw(text)
+    assert await asyncio.to_thread(taken.wait, PATIENCE_S)
+    team.hub.closing.set()
+    assert await bob.closed() == 1001
+    assert bob.bye == {"reason": "the hub is shutting down", "resume": True}
+    assert not any(future.done() for future in futures)
+    assert ada.bye is None
+    gate.set()
+    answers = await asyncio.gather(*futures)
+    assert all(answer["ok"]["receipt"]["durability"] == "flushed" for answer in answers)
+    assert await ada.closed() == 1001
 
 
-def test_nobody_new_is_let_in(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        team.hub.closing.set()
-        status, problem = await team.refused("ada")
-        assert (status, problem["code"], problem["retryable"]) == (503, "E_HUB_003", True)
-
-    with_sockets(tmp_path, test)
+async def test_nobody_new_is_let_in(team: SocketTeam) -> None:
+    team.hub.closing.set()
+    status, problem = await team.refused("ada")
+    assert (status, problem["code"], problem["retryable"]) == (503, "E_HUB_003", True)
 
 
-def test_every_answered_send_outlives_the_hub(tmp_path: Path) -> None:
+async def test_every_answered_send_outlives_the_hub(tmp_path: Path) -> None:
     """Send SIGTERM during a stream of messages; all answered messages exist after the restart."""
     with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
-        answered = asyncio.run(asyncio.wait_for(_stream(hub), 60))
-        assert hub.process.wait(30) == 0
+        answered = await _stream(hub)
+        assert hub.process.wait(PATIENCE_S) == 0
     assert answered
     with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
-        found = asyncio.run(asyncio.wait_for(_look(hub, sorted(answered)), 60))
+        found = await _look(hub, sorted(answered))
     assert found == answered
     assert "Traceback" not in hub.log.read_text()
 
@@ -105,16 +101,12 @@ async def _look(hub: RunningHub, message_ids: list[str]) -> set[str]:
     return found
 
 
-def test_a_socket_that_never_answers_the_close_does_not_hold_the_hub_up(tmp_path: Path) -> None:
+async def test_a_socket_that_never_answers_the_close_does_not_hold_the_hub_up(tmp_path: Path) -> None:
     with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
-
-        async def stubborn() -> None:
-            client = await _open(hub)
-            client.socket.transport.pause_reading()
-            hub.process.terminate()
-            await asyncio.to_thread(hub.process.wait, 30)
-            client.cut()
-            await client.closed()
-
-        asyncio.run(asyncio.wait_for(stubborn(), 60))
+        client = await _open(hub)
+        client.socket.transport.pause_reading()
+        hub.process.terminate()
+        await asyncio.to_thread(hub.process.wait, PATIENCE_S)
+        client.cut()
+        await client.closed()
         assert hub.process.returncode == 0

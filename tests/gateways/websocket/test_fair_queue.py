@@ -1,14 +1,11 @@
 """The fair queue: a limit per iteration of the loop, urgent operations at once, and no starvation."""
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
+import pytest
+
 from tocsin.gateways.websocket.fair_queue import FairQueue
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 10))
 
 
 async def test_an_iteration_admits_up_to_the_limit_and_the_next_continues() -> None:
@@ -45,9 +42,21 @@ async def test_a_cancelled_wait_uses_no_capacity() -> None:
     assert second.done()
 
 
-async def test_an_idle_queue_schedules_nothing() -> None:
+async def test_an_idle_queue_schedules_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    scheduled: list[Any] = []
+    call_soon = loop.call_soon
+
+    def counted(callback: Any, *arguments: Any, **options: Any) -> Any:
+        if getattr(callback, "__self__", None) is fair_queue:
+            scheduled.append(callback)
+        return call_soon(callback, *arguments, **options)
+
+    monkeypatch.setattr(loop, "call_soon", counted)
     fair_queue = FairQueue(1)
     fair_queue.enter(1, urgent=False)
+    await asyncio.sleep(0)
+    assert len(scheduled) == 1
     for _ in range(4):
         await asyncio.sleep(0)
-    assert not fair_queue._scheduled
+    assert len(scheduled) == 1, "no iteration is scheduled for nobody"

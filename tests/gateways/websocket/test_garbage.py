@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client, SocketTeam, socket_team
 from tests.soak import scaled
 from tocsin.core.errors import CATALOGUE
 from tocsin.wire.socket import OPERATION_NAMES, Fault, read_frame
@@ -89,8 +90,8 @@ def check_answers(client: Client) -> None:
     client.frames.clear()
 
 
-def test_a_hub_answers_garbage_from_the_catalogue(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_hub_answers_garbage_from_the_catalogue(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with socket_team(tmp_path, socket={"faults_max": 1000}) as team:
         loop, client = asyncio.get_running_loop(), await team.attach("ada")
         frames: list[str] = []
 
@@ -122,8 +123,6 @@ def test_a_hub_answers_garbage_from_the_catalogue(tmp_path: Path, caplog: pytest
             check_answers(client)
         assert (await team.get("ada", "/v1/me")).status_code == 200
         assert team.hub.host.condition == "serving"
-
-    with_sockets(tmp_path, test, socket={"faults_max": 1000})
     assert not broken(caplog)
 
 
@@ -188,14 +187,14 @@ def memory(team: SocketTeam) -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def test_random_bytes_leave_nothing_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_random_bytes_leave_nothing_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with socket_team(tmp_path, socket={"hello_timeout_s": 0.5, "close_timeout_s": 0.2}) as team:
         rng = random.Random(7)
 
         async def many() -> None:
             for _ in range(ROUNDS):
                 await one_round(team, rng)
-            while team.gateway._connections:
+            while team.metric("socket_connections"):
                 await asyncio.sleep(0.005)
 
         tracemalloc.start()
@@ -209,43 +208,40 @@ def test_random_bytes_leave_nothing_behind(tmp_path: Path, caplog: pytest.LogCap
         finally:
             tracemalloc.stop()
         assert grown < 300_000, f"{grown} bytes are still there after {2 * ROUNDS} more connections"
-        assert not team.gateway._by_agent
+        limit = team.hub.config.socket.connections_per_agent_max
+        for _ in range(limit - 1):
+            await team.open("ada")
         ada, bob = await team.attach("ada"), await team.attach("bob")
         await ada.send(1)
         assert await bob.take() == ["msg_1_x"]
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000
-
-    with_sockets(tmp_path, test, socket={"hello_timeout_s": 0.5, "close_timeout_s": 0.2})
     assert not broken(caplog)
 
 
-def test_operations_that_are_refused_leave_nothing_behind(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada = await team.attach("ada")
-        bad: list[dict[str, Any]] = [
-            {"op": "send_message", "envelope": envelope(1, receiver="nobody" + "x" * 30)},
-            {"op": "send_message", "envelope": {"payload": "x" * 1000}},
-            {"op": "acknowledge_message", "message_id": "msg_0_x"},
-            {"op": "call", "operation": "nothing"},
-            {"op": "call", "operation": "get_agent", "arguments": {"agent": "nobody"}},
-            {"op": "credit", "window": -1},
-            {"op": "hello"},
-        ]
+async def test_operations_that_are_refused_leave_nothing_behind(team: SocketTeam) -> None:
+    ada = await team.attach("ada")
+    bad: list[dict[str, Any]] = [
+        {"op": "send_message", "envelope": envelope(1, receiver="nobody" + "x" * 30)},
+        {"op": "send_message", "envelope": {"payload": "x" * 1000}},
+        {"op": "acknowledge_message", "message_id": "msg_0_x"},
+        {"op": "call", "operation": "nothing"},
+        {"op": "call", "operation": "get_agent", "arguments": {"agent": "nobody"}},
+        {"op": "credit", "window": -1},
+        {"op": "hello"},
+    ]
 
-        async def many() -> None:
-            for _ in range(ROUNDS):
-                await ada.ask(*[dict(operation) for operation in bad])
-                ada.frames.clear()
+    async def many() -> None:
+        for _ in range(ROUNDS):
+            await ada.ask(*[dict(operation) for operation in bad])
+            ada.frames.clear()
 
-        tracemalloc.start()
-        try:
-            await many()
-            before = memory(team)
-            await many()
-            await many()
-            grown = memory(team) - before
-        finally:
-            tracemalloc.stop()
-        assert grown < 200_000, f"{grown} bytes are still there after {2 * ROUNDS} more frames"
-
-    with_sockets(tmp_path, test)
+    tracemalloc.start()
+    try:
+        await many()
+        before = memory(team)
+        await many()
+        await many()
+        grown = memory(team) - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 200_000, f"{grown} bytes are still there after {2 * ROUNDS} more frames"

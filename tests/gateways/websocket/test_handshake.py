@@ -3,12 +3,11 @@
 import asyncio
 import json
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
 from tests.gateways.test_transport import line
-from tests.gateways.websocket.sockets import SocketTeam, with_sockets
+from tests.gateways.websocket.sockets import SocketTeam
 from tocsin.gateways.http.server import QuietServer, listen, server_settings
 from tocsin.gateways.http.standby import _StandbyApp
 from tocsin.hub.config import load_config
@@ -46,14 +45,11 @@ def _told(status: int, code: str) -> tuple[int, str]:
     ],
     ids=["path", "operation", "key", "version", "method", "header", "headers", "long", "body", "token"],
 )
-def test_a_handshake_that_leads_nowhere_is_answered_and_closed(
-    tmp_path: Path, asked: bytes, refused: tuple[int, str]
+async def test_a_handshake_that_leads_nowhere_is_answered_and_closed(
+    team: SocketTeam, asked: bytes, refused: tuple[int, str]
 ) -> None:
-    async def test(team: SocketTeam) -> None:
-        async with line(team, asked) as knocking:
-            assert await knocking.problem() == refused
-
-    with_sockets(tmp_path, test)
+    async with line(team, asked) as knocking:
+        assert await knocking.problem() == refused
 
 
 async def test_a_hub_that_stands_by_says_so_to_sockets_too() -> None:

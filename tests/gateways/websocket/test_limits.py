@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.websocket.sockets import SocketTeam, envelope, with_sockets
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import SocketTeam, socket_team
 from tocsin.core.errors import TocsinError
 from tocsin.hub.config import load_config
 from tocsin.journal.errors import CommitFailed
@@ -15,8 +16,8 @@ from tocsin.journal.errors import CommitFailed
 LARGE = "x" * 500_000
 
 
-def test_sockets_of_one_agent_and_in_all(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_sockets_of_one_agent_and_in_all(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"connections_max": 3, "connections_per_agent_max": 2}) as team:
         first = await team.attach("bob")
         await team.attach("bob")
         status, problem = await team.refused("bob")
@@ -33,11 +34,9 @@ def test_sockets_of_one_agent_and_in_all(tmp_path: Path) -> None:
         await first.closed()
         await team.attach("ada")
 
-    with_sockets(tmp_path, test, socket={"connections_max": 3, "connections_per_agent_max": 2})
 
-
-def test_a_frame_of_too_many_operations_is_refused_whole(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_frame_of_too_many_operations_is_refused_whole(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"batch_max": 4, "in_flight_max": 4}) as team:
         ada = await team.attach("ada")
         text, _ = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(5)])
         await ada.raw(text)
@@ -46,11 +45,9 @@ def test_a_frame_of_too_many_operations_is_refused_whole(tmp_path: Path) -> None
         assert (answer["problem"]["code"], answer["problem"]["found"]) == ("E_ADMISSION_008", "5 operations")
         assert not team.hub.host.exchange.state.messages
 
-    with_sockets(tmp_path, test, socket={"batch_max": 4, "in_flight_max": 4})
 
-
-def test_the_hubs_frames_are_no_larger_either(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_the_hubs_frames_are_no_larger_either(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"batch_max": 4, "in_flight_max": 64, "frame_bytes_max": 65_536}) as team:
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
         for start in range(0, 12, 4):
             await ada.ask(*[{"op": "send_message", "envelope": envelope(start + number)} for number in range(4)])
@@ -68,11 +65,9 @@ def test_the_hubs_frames_are_no_larger_either(tmp_path: Path) -> None:
         assert [len(json.dumps(frame)) < 70_000 for frame in bob.frames[frames:]].count(False) == 0
         assert sum("deliver" in item for frame in bob.frames[frames:] for item in frame) == 4
 
-    with_sockets(tmp_path, test, socket={"batch_max": 4, "in_flight_max": 64, "frame_bytes_max": 65_536})
 
-
-def test_a_frame_that_is_too_large_ends_the_socket_alone(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_frame_that_is_too_large_ends_the_socket_alone(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"frame_bytes_max": 65_536}) as team:
         ada, bob = await team.attach("ada"), await team.attach("bob")
         await ada.raw("[" + " " * 70_000 + "]")
         assert await ada.closed() == 1009
@@ -80,17 +75,12 @@ def test_a_frame_that_is_too_large_ends_the_socket_alone(tmp_path: Path) -> None
         again = await team.attach("ada", session=ada.welcome["session"])
         assert again.welcome["resumed"]
 
-    with_sockets(tmp_path, test, socket={"frame_bytes_max": 65_536})
 
-
-def test_a_message_that_is_too_large_is_refused_and_the_socket_lives(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada = await team.attach("ada")
-        problem = await ada.refused("send_message", envelope=envelope(1, payload={"text": "x" * 1_100_000}))
-        assert (problem["code"], problem["status"]) == ("E_VALIDATION_005", 413)
-        await ada.ok("ping")
-
-    with_sockets(tmp_path, test)
+async def test_a_message_that_is_too_large_is_refused_and_the_socket_lives(team: SocketTeam) -> None:
+    ada = await team.attach("ada")
+    problem = await ada.refused("send_message", envelope=envelope(1, payload={"text": "x" * 1_100_000}))
+    assert (problem["code"], problem["status"]) == ("E_VALIDATION_005", 413)
+    await ada.ok("ping")
 
 
 @pytest.mark.parametrize(
@@ -123,34 +113,28 @@ def test_a_message_that_is_too_large_is_refused_and_the_socket_lives(tmp_path: P
     ],
     ids=lambda value: str(value)[:24],
 )
-def test_what_cannot_be_understood_is_answered_and_the_socket_lives(
-    tmp_path: Path, frame: str | bytes, code: str
+async def test_what_cannot_be_understood_is_answered_and_the_socket_lives(
+    team: SocketTeam, frame: str | bytes, code: str
 ) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada = await team.attach("ada")
-        await ada.raw(frame)
-        answer = await ada.loose.get()
-        assert answer["problem"]["code"] == code, answer
-        await ada.ok("ping")
-
-    with_sockets(tmp_path, test)
+    ada = await team.attach("ada")
+    await ada.raw(frame)
+    answer = await ada.loose.get()
+    assert answer["problem"]["code"] == code, answer
+    await ada.ok("ping")
 
 
-def test_a_fault_does_not_hurt_the_others_of_its_frame(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada = await team.attach("ada")
-        body = json.dumps(envelope(1))
-        good = f'{{"op":"send_message","id":72,"envelope":{body}}}'
-        await ada.raw(f'[{{"op":"fly","id":71}},{good},{{"op":"acknowledge_message","id":"x"}}]')
-        answers = [await ada.loose.get() for _ in range(3)]
-        assert {answer["re"] for answer in answers} == {71, 72, None}
-        assert next(answer for answer in answers if answer["re"] == 72)["ok"]["receipt"]["message_id"] == "msg_1_x"
-
-    with_sockets(tmp_path, test)
+async def test_a_fault_does_not_hurt_the_others_of_its_frame(team: SocketTeam) -> None:
+    ada = await team.attach("ada")
+    body = json.dumps(envelope(1))
+    good = f'{{"op":"send_message","id":72,"envelope":{body}}}'
+    await ada.raw(f'[{{"op":"fly","id":71}},{good},{{"op":"acknowledge_message","id":"x"}}]')
+    answers = [await ada.loose.get() for _ in range(3)]
+    assert {answer["re"] for answer in answers} == {71, 72, None}
+    assert next(answer for answer in answers if answer["re"] == 72)["ok"]["receipt"]["message_id"] == "msg_1_x"
 
 
-def test_too_many_faults_end_the_socket(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_too_many_faults_end_the_socket(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"faults_max": 3}) as team:
         ada = await team.attach("ada")
         for _ in range(3):
             await ada.raw("nonsense")
@@ -159,30 +143,23 @@ def test_too_many_faults_end_the_socket(tmp_path: Path) -> None:
         assert ada.bye == {"reason": "3 operations could not be parsed", "resume": True}
         assert (await team.attach("ada", session=ada.welcome["session"])).welcome["resumed"]
 
-    with_sockets(tmp_path, test, socket={"faults_max": 3})
+
+async def test_text_that_is_not_utf_8_ends_the_socket(team: SocketTeam, caplog: pytest.LogCaptureFixture) -> None:
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    await ada.socket.send(b"[\xff\xfe]", text=True)
+    assert await ada.closed() == 1007
+    await bob.ok("ping")
 
 
-def test_text_that_is_not_utf_8_ends_the_socket(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada, bob = await team.attach("ada"), await team.attach("bob")
-        await ada.socket.send(b"[\xff\xfe]", text=True)
-        assert await ada.closed() == 1007
-        await bob.ok("ping")
-
-    with_sockets(tmp_path, test)
-
-
-def test_no_hello_in_time(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_no_hello_in_time(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"hello_timeout_s": 0.05}) as team:
         client = await team.open("ada")
         assert await client.closed() == 4408
         assert client.bye == {"reason": "no hello within 0.05 s", "resume": False}
 
-    with_sockets(tmp_path, test, socket={"hello_timeout_s": 0.05})
 
-
-def test_no_sign_of_life(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_no_sign_of_life(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"silence_max_s": 1.5, "heartbeat_s": 0.5}) as team:
         silent, lively = await team.attach("ada"), await team.attach("bob")
         while silent.bye is None:
             await lively.ok("ping")
@@ -190,25 +167,20 @@ def test_no_sign_of_life(tmp_path: Path) -> None:
         assert silent.bye == {"reason": "no frame for 1.5 s", "resume": True}
         await lively.ok("ping")
 
-    with_sockets(tmp_path, test, socket={"silence_max_s": 1.5, "heartbeat_s": 0.5})
 
-
-def test_any_operation_keeps_a_session_fresh(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_any_operation_keeps_a_session_fresh(tmp_path: Path) -> None:
+    quick = "storage: {projection_interval_s: 0.02}\nsessions: {heartbeat_record_s: 0}"
+    async with socket_team(tmp_path, policy=quick, socket={"heartbeat_s": 0.02}) as team:
         ada = await team.attach("ada")
         session = team.hub.host.exchange.state.sessions[ada.welcome["session"]]
         before = session.heartbeat_at
         while session.heartbeat_at == before:
             await ada.ok("recall_message", message_id="msg_0_x")
 
-    quick = "storage: {projection_interval_s: 0.02}\nsessions: {heartbeat_record_s: 0}"
-    with_sockets(tmp_path, test, policy=quick, socket={"heartbeat_s": 0.02})
 
-
-def test_a_half_open_socket_is_found(tmp_path: Path) -> None:
+async def test_a_half_open_socket_is_found(tmp_path: Path) -> None:
     """Keep the TCP connection open without ever answering a WebSocket ping."""
-
-    async def test(team: SocketTeam) -> None:
+    async with socket_team(tmp_path, socket={"ping_interval_s": 0.2, "ping_timeout_s": 1.5}) as team:
         ada, bob = await team.attach("ada"), await team.attach("bob")
         bob.socket.transport.pause_reading()
         session = team.hub.host.exchange.state.sessions[bob.welcome["session"]]
@@ -216,17 +188,16 @@ def test_a_half_open_socket_is_found(tmp_path: Path) -> None:
             await ada.ok("ping")
         assert (await ada.send(1))["queued"]
 
-    with_sockets(tmp_path, test, socket={"ping_interval_s": 0.2, "ping_timeout_s": 1.5})
 
-
-def test_a_reader_that_takes_nothing_is_dropped_and_nothing_is_lost(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_reader_that_takes_nothing_is_dropped_and_nothing_is_lost(tmp_path: Path) -> None:
+    async with socket_team(
+        tmp_path, socket={"slow_reader_timeout_s": 0.5, "outgoing_bytes_max": 2_000_000, "close_timeout_s": 0.1}
+    ) as team:
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
         bob.socket.transport.pause_reading()
-        (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         for number in range(40):
             await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
-            assert connection.outbox.queued_bytes < 3_000_000, "what waits is bounded"
+            assert team.metric("socket_bytes_queued") < 3_000_000, "what waits is bounded"
         session = team.hub.host.exchange.state.sessions[bob.welcome["session"]]
         while session.window != 0:
             await ada.ok("ping")
@@ -234,50 +205,41 @@ def test_a_reader_that_takes_nothing_is_dropped_and_nothing_is_lost(tmp_path: Pa
         again = await team.attach("bob", session=bob.welcome["session"], window=100)
         assert await again.take(40) == [f"msg_{number}_x" for number in range(40)]
 
-    with_sockets(
-        tmp_path, test, socket={"slow_reader_timeout_s": 0.5, "outgoing_bytes_max": 2_000_000, "close_timeout_s": 0.1}
-    )
 
-
-def test_a_reader_that_is_slow_for_a_while_gets_everything_in_the_end(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_reader_that_is_slow_for_a_while_gets_everything_in_the_end(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"outgoing_bytes_max": 2_000_000}) as team:
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
         bob.socket.transport.pause_reading()
-        (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         for number in range(40):
             await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
-        assert connection._pushes.deferred, "not all of it is kept"
+        assert 0 < team.metric("socket_bytes_queued") < 3_000_000, "not all of it is kept"
         bob.socket.transport.resume_reading()
         assert sorted(await bob.take(40)) == sorted(f"msg_{number}_x" for number in range(40))
         await bob.ok("ping")
         assert bob.pushes.empty(), "and nothing twice"
 
-    with_sockets(tmp_path, test, socket={"outgoing_bytes_max": 2_000_000})
 
-
-def test_a_socket_cut_while_the_hub_has_stopped_reading_it_is_let_go(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_socket_cut_while_the_hub_has_stopped_reading_it_is_let_go(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"outgoing_bytes_max": 1_000_000, "slow_reader_timeout_s": 3600}) as team:
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
-        (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         bob.socket.transport.pause_reading()
         for number in range(30):
             await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
+        read = team.metric("socket_frames", "in")
         await bob.raw('[{"op": "ping", "id": 1}]')
-        while connection._room is None:
+        while team.metric("socket_frames", "in") == read:
             await asyncio.sleep(0.005)
+        assert team.metric("socket_operations", "ping") == 0, "it waits until there is room for the answer"
         bob.cut()
-        while connection in team.gateway._connections:
+        while team.metric("socket_connections") > 1:
             await asyncio.sleep(0.005)
         again = await team.attach("bob", session=bob.welcome["session"], window=100)
         assert len(await again.take(30)) == 30
 
-    with_sockets(tmp_path, test, socket={"outgoing_bytes_max": 1_000_000, "slow_reader_timeout_s": 3600})
 
-
-def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) -> None:
+async def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) -> None:
     """While no commit returns, the hub reads no more than the limit; then all operations are answered."""
-
-    async def test(team: SocketTeam) -> None:
+    async with socket_team(tmp_path, socket={"batch_max": 8, "in_flight_max": 16}) as team:
         ada = await team.attach("ada")
         gate = asyncio.Event()
         submit, held = team.hub.host.submit, []
@@ -291,7 +253,6 @@ def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) 
             return later
 
         team.hub.host.submit = hold  # type: ignore[method-assign, assignment]
-        (connection,) = team.gateway._connections
         futures = []
         for frame in range(10):
             text, some = ada.numbered(*[{"op": "recall_message", "message_id": f"msg_{frame}_x"} for _ in range(8)])
@@ -302,17 +263,16 @@ def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) 
         await ada.socket.ping()
         for _ in range(20):
             await asyncio.sleep(0)
-        assert (len(held), connection._unanswered) == (16, 16)
+        assert len(held) == 16
         gate.set()
         for future, later in held:
             later.set_result(await future)
         assert len(await asyncio.gather(*futures)) == 80
 
-    with_sockets(tmp_path, test, socket={"batch_max": 8, "in_flight_max": 16})
 
-
-def test_a_full_host_answers_what_it_refuses_and_what_it_takes(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_full_host_answers_what_it_refuses_and_what_it_takes(tmp_path: Path) -> None:
+    crowded = "storage: {projection_interval_s: 0.02, group_events_max: 4, commands_waiting_max: 8}"
+    async with socket_team(tmp_path, policy=crowded) as team:
         ada = await team.attach("ada")
         answers = await ada.ask(*[{"op": "send_message", "envelope": envelope(number)} for number in range(60)])
         codes = {answer["problem"]["code"] for answer in answers if "problem" in answer}
@@ -320,29 +280,23 @@ def test_a_full_host_answers_what_it_refuses_and_what_it_takes(tmp_path: Path) -
         sent = sum("ok" in answer for answer in answers)
         assert sent == len(team.hub.host.exchange.state.messages) > 0
 
-    crowded = "storage: {projection_interval_s: 0.02, group_events_max: 4, commands_waiting_max: 8}"
-    with_sockets(tmp_path, test, policy=crowded)
 
+async def test_a_failed_commit_is_told_and_the_socket_lives_on(team: SocketTeam) -> None:
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    inner = team.hub.host.journal
+    append, failing = inner.append, [True]
 
-def test_a_failed_commit_is_told_and_the_socket_lives_on(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada, bob = await team.attach("ada"), await team.attach("bob")
-        inner = team.hub.host._journal
-        append, failing = inner.append, [True]
+    def broken(group: Any) -> Any:
+        if failing.pop() if failing else False:
+            raise CommitFailed("disk_full", "no space left")
+        return append(group)
 
-        def broken(group: Any) -> Any:
-            if failing.pop() if failing else False:
-                raise CommitFailed("disk_full", "no space left")
-            return append(group)
-
-        inner.append = broken  # type: ignore[method-assign]
-        problem = await ada.refused("send_message", envelope=envelope(1))
-        assert (problem["code"], problem["retryable"]) == ("E_HUB_001", True)
-        while "problem" in (answer := await ada.one("send_message", envelope=envelope(1))):
-            assert answer["problem"]["code"] == "E_HUB_001"
-        assert await bob.take() == ["msg_1_x"]
-
-    with_sockets(tmp_path, test)
+    inner.append = broken  # type: ignore[method-assign]
+    problem = await ada.refused("send_message", envelope=envelope(1))
+    assert (problem["code"], problem["retryable"]) == ("E_HUB_001", True)
+    while "problem" in (answer := await ada.one("send_message", envelope=envelope(1))):
+        assert answer["problem"]["code"] == "E_HUB_001"
+    assert await bob.take() == ["msg_1_x"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.gateways.hubs import envelope
+from tests.envelopes import envelope
 from tocsin.core.policy import Policy
 from tocsin.gateways.websocket.priority_scan import PriorityScan
 from tocsin.policies import default_policy

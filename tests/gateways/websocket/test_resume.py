@@ -10,7 +10,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
-from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+from tests.envelopes import envelope
+from tests.gateways.websocket.sockets import Client, SocketTeam, socket_team
 from tests.soak import scaled
 
 SEEDS = range(scaled(2, 40))
@@ -22,47 +23,40 @@ async def until(condition: Any) -> None:
         await asyncio.sleep(0.005)
 
 
-def test_a_dropped_session_is_resumed_with_what_was_not_confirmed(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada, bob = await team.attach("ada"), await team.attach("bob", window=8)
-        for number in range(4):
-            await ada.send(number)
-        await bob.take(4)
-        await bob.confirm("msg_1_x")
-        session = bob.welcome["session"]
-        bob.cut()
-        sessions = team.hub.host.exchange.state.sessions
-        await until(lambda: sessions[session].window == 0)
-        assert (await ada.send(4))["queued"], "nothing is offered to a session without a socket"
-        again = await team.attach("bob", session=session, window=4)
-        assert (again.welcome["resumed"], again.welcome["session"], again.welcome["window"]) == (True, session, 4)
-        pushes = [await again.pushes.get() for _ in range(4)]
-        assert [(push["signal_id"], push["offer"]) for push in pushes] == [
-            (f"msg_{number}_x", 1) for number in (0, 2, 3, 4)
-        ]
-        assert "re" in again.frames[0][0], "the answer to hello comes first"
-
-    with_sockets(tmp_path, test)
+async def test_a_dropped_session_is_resumed_with_what_was_not_confirmed(team: SocketTeam) -> None:
+    ada, bob = await team.attach("ada"), await team.attach("bob", window=8)
+    for number in range(4):
+        await ada.send(number)
+    await bob.take(4)
+    await bob.confirm("msg_1_x")
+    session = bob.welcome["session"]
+    bob.cut()
+    sessions = team.hub.host.exchange.state.sessions
+    await until(lambda: sessions[session].window == 0)
+    assert (await ada.send(4))["queued"], "nothing is offered to a session without a socket"
+    again = await team.attach("bob", session=session, window=4)
+    assert (again.welcome["resumed"], again.welcome["session"], again.welcome["window"]) == (True, session, 4)
+    pushes = [await again.pushes.get() for _ in range(4)]
+    assert [(push["signal_id"], push["offer"]) for push in pushes] == [
+        (f"msg_{number}_x", 1) for number in (0, 2, 3, 4)
+    ]
+    assert "re" in again.frames[0][0], "the answer to hello comes first"
 
 
-def test_a_sync_message_to_a_dropped_socket_fails_fast(tmp_path: Path) -> None:
+async def test_a_sync_message_to_a_dropped_socket_fails_fast(team: SocketTeam) -> None:
     """A socket that dropped without `bye` counted as available for the time in which it could be resumed."""
-
-    async def test(team: SocketTeam) -> None:
-        ada, bob = await team.attach("ada"), await team.attach("bob")
-        assert (await ada.send(1, qos={"deliveryClass": "sync"}))["publish_path"] == "pushed_to_ws"
-        session = bob.welcome["session"]
-        bob.cut()
-        await until(lambda: team.hub.host.exchange.state.sessions[session].window == 0)
-        refused = await ada.refused("send_message", envelope=envelope(2, qos={"deliveryClass": "sync"}))
-        assert (refused["error_code"], refused["retryable"]) == ("recipient_not_available", True)
-        assert (await ada.send(3))["publish_path"] == "queued_offline"
-
-    with_sockets(tmp_path, test)
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    assert (await ada.send(1, qos={"deliveryClass": "sync"}))["publish_path"] == "pushed_to_ws"
+    session = bob.welcome["session"]
+    bob.cut()
+    await until(lambda: team.hub.host.exchange.state.sessions[session].window == 0)
+    refused = await ada.refused("send_message", envelope=envelope(2, qos={"deliveryClass": "sync"}))
+    assert (refused["error_code"], refused["retryable"]) == ("recipient_not_available", True)
+    assert (await ada.send(3))["publish_path"] == "queued_offline"
 
 
-def test_a_session_is_given_up_when_nobody_comes_back(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
+async def test_a_session_is_given_up_when_nobody_comes_back(tmp_path: Path) -> None:
+    async with socket_team(tmp_path, socket={"resume_grace_s": 0.01}) as team:
         ada, bob = await team.attach("ada"), await team.attach("bob")
         await ada.send(1)
         await bob.take()
@@ -74,89 +68,72 @@ def test_a_session_is_given_up_when_nobody_comes_back(tmp_path: Path) -> None:
         push = await again.pushes.get()
         assert (push["signal_id"], push["offer"]) == ("msg_1_x", 2)
 
-    with_sockets(tmp_path, test, socket={"resume_grace_s": 0.01})
+
+async def test_a_session_of_somebody_else_is_not_resumed(team: SocketTeam) -> None:
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    thief = await team.attach("boss", session=bob.welcome["session"])
+    assert not thief.welcome["resumed"]
+    assert thief.welcome["session"] != bob.welcome["session"]
+    await ada.send(1)
+    assert await bob.take() == ["msg_1_x"]
+    drained = (await team.post("bob", "/v1/inbox/drain", {})).json()
+    assert drained["deliveries"] == []
+    poller = next(
+        session.session
+        for session in team.hub.host.exchange.state.agents["bob"].sessions.values()
+        if session.kind == "piggyback"
+    )
+    assert not (await team.attach("bob", session=poller)).welcome["resumed"], "only a socket's session"
 
 
-def test_a_session_of_somebody_else_is_not_resumed(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada, bob = await team.attach("ada"), await team.attach("bob")
-        thief = await team.attach("boss", session=bob.welcome["session"])
-        assert not thief.welcome["resumed"]
-        assert thief.welcome["session"] != bob.welcome["session"]
-        await ada.send(1)
-        assert await bob.take() == ["msg_1_x"]
-        drained = (await team.post("bob", "/v1/inbox/drain", {})).json()
-        assert drained["deliveries"] == []
-        poller = next(
-            session.session
-            for session in team.hub.host.exchange.state.agents["bob"].sessions.values()
-            if session.kind == "piggyback"
-        )
-        assert not (await team.attach("bob", session=poller)).welcome["resumed"], "only a socket's session"
-
-    with_sockets(tmp_path, test)
-
-
-def test_the_socket_that_resumed_last_has_the_session(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada, first = await team.attach("ada"), await team.attach("bob")
-        session = first.welcome["session"]
-        rivals = [await team.open("bob") for _ in range(4)]
-        answers = await asyncio.gather(*[rival.one("hello", session=session) for rival in rivals])
-        assert await first.closed() == 4409
-        assert first.bye == {"reason": "another socket has resumed this session", "resume": False}
-        await until(lambda: sum(rival.bye is not None for rival in rivals) == 3)
-        for rival, answer in zip(rivals, answers, strict=True):
-            if rival.bye is None:
-                winner = rival
-                assert answer["ok"]["resumed"]
-            else:
-                assert await rival.closed() == 4409
-                assert "ok" in answer or answer["problem"]["code"] == "E_STATE_003"
-        await ada.send(1)
-        assert await winner.take() == ["msg_1_x"]
-
-    with_sockets(tmp_path, test)
+async def test_the_socket_that_resumed_last_has_the_session(team: SocketTeam) -> None:
+    ada, first = await team.attach("ada"), await team.attach("bob")
+    session = first.welcome["session"]
+    rivals = [await team.open("bob") for _ in range(4)]
+    answers = await asyncio.gather(*[rival.one("hello", session=session) for rival in rivals])
+    assert await first.closed() == 4409
+    assert first.bye == {"reason": "another socket has resumed this session", "resume": False}
+    await until(lambda: sum(rival.bye is not None for rival in rivals) == 3)
+    for rival, answer in zip(rivals, answers, strict=True):
+        if rival.bye is None:
+            winner = rival
+            assert answer["ok"]["resumed"]
+        else:
+            assert await rival.closed() == 4409
+            assert "ok" in answer or answer["problem"]["code"] == "E_STATE_003"
+    await ada.send(1)
+    assert await winner.take() == ["msg_1_x"]
 
 
-def test_two_sockets_of_one_agent_share_its_mail(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        ada = await team.attach("ada")
-        first, second = await team.attach("bob", window=2), await team.attach("bob", window=2)
-        for number in range(4):
-            await ada.send(number)
-        got = await first.take(2) + await second.take(2)
-        assert sorted(got) == [f"msg_{number}_x" for number in range(4)]
-        second.cut()
-        await first.confirm(*got)
-        for number in range(4, 6):
-            await ada.send(number)
-        assert await first.take(2) == ["msg_4_x", "msg_5_x"]
-
-    with_sockets(tmp_path, test)
+async def test_two_sockets_of_one_agent_share_its_mail(team: SocketTeam) -> None:
+    ada = await team.attach("ada")
+    first, second = await team.attach("bob", window=2), await team.attach("bob", window=2)
+    for number in range(4):
+        await ada.send(number)
+    got = await first.take(2) + await second.take(2)
+    assert sorted(got) == [f"msg_{number}_x" for number in range(4)]
+    second.cut()
+    await first.confirm(*got)
+    for number in range(4, 6):
+        await ada.send(number)
+    assert await first.take(2) == ["msg_4_x", "msg_5_x"]
 
 
-def test_an_agent_that_always_comes_anew_does_not_run_out_of_sessions(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        for _ in range(20):
-            (await team.attach("bob")).cut()
-            await asyncio.sleep(0.01)
-        assert len(team.hub.host.exchange.state.agents["bob"].sessions) <= 16
-        ada, bob = await team.attach("ada"), await team.attach("bob")
-        await ada.send(1)
-        assert await bob.take() == ["msg_1_x"]
-
-    with_sockets(tmp_path, test)
+async def test_an_agent_that_always_comes_anew_does_not_run_out_of_sessions(team: SocketTeam) -> None:
+    for _ in range(20):
+        (await team.attach("bob")).cut()
+        await until(lambda: not team.metric("socket_connections"))
+    assert len(team.hub.host.exchange.state.agents["bob"].sessions) <= 16
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    await ada.send(1)
+    assert await bob.take() == ["msg_1_x"]
 
 
-def test_a_retired_agents_socket_is_told(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        bob = await team.attach("bob")
-        assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
-        assert await bob.closed() == 4409
-        assert bob.bye == {"reason": "the session has ended: it has lapsed, or its agent was retired", "resume": False}
-
-    with_sockets(tmp_path, test)
+async def test_a_retired_agents_socket_is_told(team: SocketTeam) -> None:
+    bob = await team.attach("bob")
+    assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
+    assert await bob.closed() == 4409
+    assert bob.bye == {"reason": "the session has ended: it has lapsed, or its agent was retired", "resume": False}
 
 
 class WebhookSender:
@@ -238,27 +215,24 @@ class Reader:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_lost_over_connections_that_keep_breaking(tmp_path: Path, seed: int) -> None:
-    async def test(team: SocketTeam) -> None:
-        rng, numbers = random.Random(seed), range(400)
-        courier, reader = WebhookSender(team, rng, numbers), Reader(team, rng)
-        await asyncio.gather(courier.run(), reader.run(len(numbers)))
-        assert reader.seen.keys() == {f"msg_{number}_x" for number in numbers}
-        assert reader.resumed, "it came back for its session at least once"
-        assert reader.repeats, "what it had not confirmed came again"
-        states = {message.state for message in team.hub.host.exchange.state.messages.values()}
-        assert states <= {"delivered", "offered"}
-
-    with_sockets(tmp_path, test)
+async def test_nothing_is_lost_over_connections_that_keep_breaking(team: SocketTeam, seed: int) -> None:
+    rng, numbers = random.Random(seed), range(400)
+    courier, reader = WebhookSender(team, rng, numbers), Reader(team, rng)
+    await asyncio.gather(courier.run(), reader.run(len(numbers)))
+    assert reader.seen.keys() == {f"msg_{number}_x" for number in numbers}
+    assert reader.resumed, "it came back for its session at least once"
+    assert reader.repeats, "what it had not confirmed came again"
+    states = {message.state for message in team.hub.host.exchange.state.messages.values()}
+    assert states <= {"delivered", "offered"}
 
 
-def test_a_restarted_hub_gives_a_new_session_and_the_offer_again(tmp_path: Path) -> None:
+async def test_a_restarted_hub_gives_a_new_session_and_the_offer_again(tmp_path: Path) -> None:
     with RunningHub(tmp_path / "data") as hub:
         hub.run("agents", "add", "ada", "--save")
         hub.run("agents", "add", "bob", "--save")
-        session = asyncio.run(_first_life(hub))
+        session = await _first_life(hub)
     with RunningHub(tmp_path / "data") as hub:
-        asyncio.run(_second_life(hub, session))
+        await _second_life(hub, session)
 
 
 async def _client(hub: RunningHub, agent: str) -> Client:

@@ -5,10 +5,8 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
-
+from tests.envelopes import parsed
 from tests.hub.hosting.test_host import ADA, BOB, FULL_DISK, hosted, message
-from tests.workload import envelope
 from tocsin.core import events as ev
 from tocsin.core.commands import Acknowledge, Caller, Delivery, Drain, OpenSession, Recall, Receipt, Send, SessionReady
 from tocsin.core.errors import Problem
@@ -22,8 +20,7 @@ SMALL = "storage: {projection_interval_s: 60, group_events_max: 4, receipt_delay
 
 
 def urgent(number: int, sender: str = "bob", receiver: str = "ada", correlation_id: str | None = None) -> Send:
-    sent = envelope(f"msg_{number}_u", sender, receiver, "StatusUpdate", 1_750_000_000_000_000)
-    return Send(msgspec.structs.replace(sent, priority="Critical", correlation_id=correlation_id))
+    return Send(parsed(f"msg_{number}_u", sender, receiver, priority="Critical", correlationId=correlation_id))
 
 
 async def listening(host: Host, caller: Caller = BOB) -> list[Delivery]:
@@ -41,14 +38,13 @@ async def test_a_receipt_joins_the_next_commit_and_starts_none(tmp_path: Path) -
     async with hosted(tmp_path, SLOW) as (host, journal):
         pushes = await listening(host)
         await host.submit(message(1), ADA)
-        commits = len(journal.groups)
+        commits, begun = len(journal.groups), journal.begun
         host.confirm(pushes[0].signal_id, BOB)
         assert state_of(host, 1) is State.DELIVERED, "decided at once"
         for _ in range(5):
             await asyncio.sleep(0)
         assert host.committed_seq < host.exchange.state.seq
-        assert not host._committer.all_committed
-        assert host._committer._committing is None, "nothing is being committed"
+        assert journal.begun == begun, "nothing is being committed"
         await host.submit(message(2), ADA)
         assert len(journal.groups) == commits + 1
         assert [type(event) for event in journal.groups[-1]] == [
@@ -85,7 +81,7 @@ async def test_a_receipt_is_decided_before_any_later_command_of_its_agent(tmp_pa
         await host.submit(message(1), ADA)
         journal.gate.clear()
         under_way = [host.submit(message(number), ADA) for number in range(2, 8)]
-        await asyncio.sleep(0.01)
+        await journal.held()
         more = [host.submit(message(number), ADA) for number in range(8, 12)]  # These wait for room.
         host.confirm("msg_1_x", BOB)
         acknowledged = host.submit(Acknowledge("msg_1_x"), BOB)

@@ -3,17 +3,18 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
+from tests.envelopes import parsed
 from tests.hub.journals import MeddledJournal
+from tests.ids import SeededIds
+from tests.patience import PATIENCE_S
 from tests.stores.test_recovery import assert_same
-from tests.workload import SeededIds, envelope
 from tocsin.core import events as ev
 from tocsin.core import exchange
 from tocsin.core.commands import (
@@ -44,6 +45,7 @@ from tocsin.hub.hosting.host import Condition, Host
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalUnavailable, OwnershipLost
 from tocsin.journal.log import EventLog, tail
 from tocsin.journal.recovery import reopen
+from tocsin.journal.sqlite.tables import SqliteTables
 from tocsin.policies import parse_policy
 
 QUICK = """
@@ -52,10 +54,6 @@ sweeper: {interval_s: 0.01}
 """
 ADA, BOB = Caller("ada", "primary"), Caller("bob", "primary")
 FULL_DISK = CommitFailed("disk_full", "no space left")
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 60))
 
 
 @asynccontextmanager
@@ -73,7 +71,8 @@ async def hosted(
 
 
 def message(number: int, receiver: str = "bob", message_type: str = "StatusUpdate", ttl: float | None = None) -> Send:
-    return Send(envelope(f"msg_{number}_x", "ada", receiver, message_type, 1_750_000_000_000_000, ttl=ttl))
+    metadata = None if ttl is None else {"ttl": ttl}
+    return Send(parsed(number, receiver=receiver, messageType=message_type, metadata=metadata, priority=None))
 
 
 def replayed(journal: MeddledJournal) -> Exchange:
@@ -86,7 +85,7 @@ async def test_a_reply_is_spoken_after_the_commit_and_says_what_it_is_worth(tmp_
     async with hosted(tmp_path) as (host, journal):
         journal.gate.clear()
         replies = [host.submit(message(number), ADA) for number in range(3)]
-        await asyncio.sleep(0.05)
+        await journal.held()
         assert not any(reply.done() for reply in replies)
         journal.gate.set()
         for reply in await asyncio.gather(*replies):
@@ -114,7 +113,7 @@ async def test_a_reply_without_events_waits_for_the_commits_that_it_has_seen(tmp
         first = host.submit(message(1), ADA)
         await asyncio.sleep(0)
         again = host.submit(message(1), ADA)
-        await asyncio.sleep(0.05)
+        await journal.held()
         assert not again.done()
         journal.append_errors.append(FULL_DISK)
         journal.gate.set()
@@ -129,7 +128,7 @@ async def test_waiting_commands_share_a_commit_and_a_lone_one_waits_for_none(tmp
         assert len(journal.groups) == before + 1
         journal.gate.clear()
         replies = [host.submit(message(1), ADA)]
-        await asyncio.sleep(0.01)
+        await journal.held()
         replies += [host.submit(message(number), ADA) for number in range(2, 40)]
         journal.gate.set()
         await asyncio.gather(*replies)
@@ -157,7 +156,7 @@ async def test_a_failed_commit_tells_everyone_to_try_again_and_service_goes_on(t
         await host.submit(message(0), ADA)
         journal.gate.clear()
         replies = [host.submit(message(1), ADA)]
-        await asyncio.sleep(0.01)
+        await journal.held()
         replies += [host.submit(message(number), ADA) for number in range(2, 5)]
         journal.append_errors.append(FULL_DISK)
         journal.gate.set()
@@ -264,7 +263,7 @@ async def test_pushes_leave_after_the_commit(tmp_path: Path) -> None:
         assert [push.signal_id for push in pushed] == ["msg_0_x"]
         journal.gate.clear()
         sent = host.submit(message(1), ADA)
-        await asyncio.sleep(0.05)
+        await journal.held()
         assert len(pushed) == 1
         journal.gate.set()
         await sent
@@ -298,7 +297,7 @@ async def test_an_attached_session_gets_again_what_it_has_not_confirmed(tmp_path
         sent = host.submit(message(3), ADA)
         second: list[Delivery] = []
         attached = host.attach(ready.session, second.append)
-        await asyncio.sleep(0.05)
+        await journal.held()
         assert not second, "what it is offered is not durable yet"
         journal.gate.set()
         await asyncio.gather(sent, attached)
@@ -403,7 +402,7 @@ async def test_closing_finishes_what_has_begun_and_brings_the_tables_up_to_date(
     journal.gate.clear()
     replies = [host.submit(message(number), ADA) for number in range(120)]
     closing = asyncio.create_task(host.close())
-    await asyncio.sleep(0.01)
+    await journal.held()
     refused = await host.submit(message(500), ADA)
     assert isinstance(refused, Problem)
     assert refused.code == "E_HUB_003"
@@ -422,12 +421,12 @@ async def test_no_capture_is_taken_while_another_is_on_its_way(tmp_path: Path, m
     policy = QUICK.replace("projection_interval_s: 0.02", "projection_interval_s: 600, projection_events_max: 1")
     async with hosted(tmp_path, policy) as (host, journal):
         await host.submit(message(0), ADA)
-        await asyncio.to_thread(host._projection_writer.settle)
+        await host.projected(host.committed_seq)
         writing = threading.Event()
-        monkeypatch.setattr(journal, "harden", writing.wait)
+        monkeypatch.setattr(journal, "harden", lambda: writing.wait(PATIENCE_S))
         journal.gate.clear()
         first = host.submit(message(1), ADA)
-        await asyncio.sleep(0.01)
+        await journal.held()
         second = host.submit(message(2), ADA)
         journal.gate.set()
         await asyncio.gather(first, second)
@@ -479,13 +478,15 @@ async def test_a_host_with_nothing_to_do_notices_that_its_journal_is_gone_and_ba
             recover()
             loop.call_soon_threadsafe(asked.set)
 
-        def away(limit: int) -> int:
+        def away(tables: SqliteTables, limit: int) -> int:
+            if journal.recoveries:
+                return index(tables, limit)
             raise JournalUnavailable("connection_lost", "the server is away")
 
-        loop = asyncio.get_running_loop()
+        loop, index = asyncio.get_running_loop(), SqliteTables.index
         monkeypatch.setattr(journal, "recover", recovered)
         journal.probe_errors.append(CommitFailed("connection_lost", "the server is away"))
-        monkeypatch.setattr(host._projection_writer._tables, "index", away)
+        monkeypatch.setattr(SqliteTables, "index", away)
         await asked.wait()
         assert conditions == [Condition.RECOVERING]
         while host.condition is Condition.RECOVERING:

@@ -1,8 +1,6 @@
 """Speech: so much in one turn of the loop, the urgent first, everything in the end."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 from tocsin.core.commands import Delivery, Done, Receipt, Reply
 from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
@@ -37,10 +35,6 @@ MESSAGE = Message(
     ),
     *(None, None, RecipientState.AVAILABLE, PublishPath.PUSHED, None),
 )
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 10))
 
 
 def push(name: str, priority: int = Priority.INFO) -> Delivery:

@@ -13,7 +13,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.cli.processes import RunningHub
-from tests.gateways.hubs import envelope, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import team_at
 from tests.hub.observability.test_telemetry import TRACE, TRACEPARENT
 from tocsin.cli.remote import Remote
 from tocsin.hub.observability.exporters import asked_for, configured

@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from tests.gateways.hubs import QUICK, envelope, team_at
+from tests.envelopes import envelope
+from tests.gateways.hubs import QUICK, team_at
 
 
 async def test_a_hub_that_is_too_slow_alerts_its_directors(tmp_path: Path) -> None:

@@ -36,11 +36,6 @@ class Pushes:
         self._asking = False
 
     @property
-    def deferred(self) -> int:
-        """Return the number of pushes that wait for room."""
-        return len(self._deferred)
-
-    @property
     def has_room(self) -> bool:
         """Tell whether the outbox has emptied enough for the deferred pushes to follow."""
         return self._outbox.queued_bytes <= self._bytes_max // 2

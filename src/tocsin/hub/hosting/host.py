@@ -155,6 +155,11 @@ class Host:
         return self._projection_writer.committed_seq
 
     @property
+    def projected_seq(self) -> int:
+        """Return the last event that the tables include."""
+        return self._projection_writer.projected_seq
+
+    @property
     def storage(self) -> Storage:
         """Return the storage limits in force."""
         return self._state.storage
