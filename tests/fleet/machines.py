@@ -14,6 +14,7 @@ import psycopg
 
 from tests.fleet.hubs import eventually
 from tests.postgres import Server
+from tests.soak import tally
 from tocsin.cli.remote import NotConnected, Refused, Remote
 from tocsin.client import Agent
 from tocsin.client.config import client_config
@@ -102,6 +103,7 @@ class Fleet:
         """End a hub without warning."""
         process = self._processes.pop(number)
         process.kill()
+        tally("kills")
         await process.wait()
 
     async def close(self) -> None:

@@ -1,7 +1,6 @@
 """Several hubs on one PostgreSQL: shares, redirects, and a rolling restart that loses nothing."""
 
 import asyncio
-import os
 import secrets
 import signal
 from pathlib import Path
@@ -11,11 +10,12 @@ import httpx2
 from tests.fleet.hubs import eventually
 from tests.fleet.machines import SOON, Fleet, Sender, fleet_of
 from tests.postgres import Server
+from tests.soak import scaled
 
 #: Restarts of every hub.
-ROUNDS = 5 if os.environ.get("TOCSIN_SOAK") else 1
-HUBS = 3 if os.environ.get("TOCSIN_SOAK") else 2
-EACH = 4 if os.environ.get("TOCSIN_SOAK") else 2
+ROUNDS = scaled(1, 5)
+HUBS = scaled(2, 3)
+EACH = scaled(2, 4)
 
 
 def database() -> str:
