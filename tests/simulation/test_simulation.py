@@ -9,8 +9,8 @@ from tests.simulation.world import World
 from tests.soak import scaled
 from tocsin.core import events as ev
 
-SEEDS = range(scaled(12, 400))
-STEPS = scaled(800, 3000)
+SEEDS = range(scaled(8, 400))
+STEPS = scaled(600, 3000)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
