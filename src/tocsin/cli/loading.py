@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import EnumType
+from enum import Enum, EnumType
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -143,7 +143,8 @@ class _Converter(NamedTuple):
     def _one(self, value: Any) -> Any:
         """Return a single value; None if it is not of a simple type, or not allowed."""
         if isinstance(self.annotation, EnumType):
-            return next((one for one in self.annotation if value in (one, one.value)), None)
+            members: list[Enum] = list(self.annotation)
+            return next((one for one in members if value in (one, one.value)), None)
         if type(value) is str and self.annotation in _SIMPLE:
             try:
                 value = _SIMPLE[self.annotation](value)
