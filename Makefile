@@ -79,7 +79,7 @@ test-fast: lint ## Lint, types and the tests of the core: what one runs while ty
 	@$(BIN)/python -m pytest -q -n 2 tests/core tests/test_architecture.py $(TEST_ARGS)
 
 pictures: $(STAMP) $(VENDOR) ## Measure every page of the dashboard, and keep its pictures in artifacts/dashboard
-	@$(BIN)/python -m pytest -q -n 0 tests/dashboard/test_pictures.py
+	@TOCSIN_PICTURES=1 $(BIN)/python -m pytest -q -n 0 tests/dashboard/test_pictures.py
 	@echo "pictures: artifacts/dashboard/busy and artifacts/dashboard/empty"
 
 demo: $(STAMP) $(VENDOR) ## A team on a hub, its dashboard and its history, until Ctrl-C
