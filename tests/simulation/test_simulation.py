@@ -33,7 +33,7 @@ def test_a_run_meets_every_kind_of_event() -> None:
     # What a frame bus has shed is reported by the hub alone, and changes nothing.
     missing = {kind.__name__ for kind in ev.EVENT_TYPES} - {"FramesShed"}
     # These few meet all of them, as things are; the others are there for when they no longer do.
-    for seed in (11, 20, 5, 24, 59, *range(100)):
+    for seed in (12, 13, 4, 7, *range(100)):
         world = World(seed)
         for _ in range(500):
             world.step()
