@@ -25,7 +25,7 @@ ALL_BENCHES = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(QUICK),--quick) $(if $(W
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env check test test-fast pictures demo recording site run simulate soak cluster compiled form dashboard generate docs lock dist
+.PHONY: help env lint check test test-fast pictures demo recording site run simulate soak cluster compiled form dashboard generate docs lock dist
 .PHONY: release clean test-compiled mutants
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
 .PHONY: bench-peers bench-capacity bench-startup bench-demo bench-budget bench-failover bench-fleet
@@ -51,29 +51,35 @@ $(VENDOR): package-lock.json tools/vendor_dashboard.py
 	@echo "fetching the dashboard's libraries …"
 	@$(PYTHON) tools/vendor_dashboard.py
 
-check: $(STAMP) ## Lint and types: the quick part of make test
+lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
+
+check: lint ## Lint, types and generated files: the quick part of make test
 	@$(BIN)/mypy
 	@$(BIN)/python tools/generate_client.py --check
 	@$(BIN)/python tools/generate_docs.py --check
 
-# Tests with real processes share two cores with two other workers. One that fails is run once more by itself, and both
-# results are printed: a test that passes only then depends on the load of the machine, and has to be mended.
-test: check $(VENDOR) ## Lint, types and all tests, as CI runs them
-	@$(BIN)/python -m pytest -n $(WORKERS) --durations 20 $(TEST_ARGS); code=$$?; \
-	if [ $$code -ne 1 ]; then exit $$code; fi; \
-	echo "make test: once more, one after the other, what has failed"; \
-	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none --maxfail 1 $(TEST_ARGS)
+# Types take a minute of one core the first time: they are checked beside the tests, and what is wrong is printed at the
+# end. Tests with real processes share two cores with two other workers. One that fails is run once more by itself, and
+# both results are printed: a test that passes only then depends on the load of the machine, and has to be mended.
+test: lint $(VENDOR) ## Lint, types and all tests, as CI runs them
+	@checked=$$(mktemp); $(MAKE) --no-print-directory check > $$checked 2>&1 & checking=$$!; \
+	trap 'kill $$checking 2> /dev/null; rm -f $$checked' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/python -m pytest -n $(WORKERS) --durations 20 $(TEST_ARGS); code=$$?; \
+	if [ $$code -eq 1 ]; then \
+	  echo "make test: once more, one after the other, what has failed"; \
+	  $(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none --maxfail 1 $(TEST_ARGS); code=$$?; \
+	fi; \
+	wait $$checking || code=1; \
+	cat $$checked; exit $$code
 
-test-fast: $(STAMP) ## Lint, types and the tests of the core: what one runs while typing
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check --quiet .
+test-fast: lint ## Lint, types and the tests of the core: what one runs while typing
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q -n 2 tests/core tests/test_architecture.py $(TEST_ARGS)
 
 pictures: $(STAMP) $(VENDOR) ## Measure every page of the dashboard, and keep its pictures in artifacts/dashboard
-	@$(BIN)/python -m pytest -q -n 0 tests/dashboard/test_pictures.py
+	@TOCSIN_PICTURES=1 $(BIN)/python -m pytest -q -n 0 tests/dashboard/test_pictures.py
 	@echo "pictures: artifacts/dashboard/busy and artifacts/dashboard/empty"
 
 demo: $(STAMP) $(VENDOR) ## A team on a hub, its dashboard and its history, until Ctrl-C

@@ -32,11 +32,17 @@ _PARAMETERS = {
     "Chromium": re.compile(r"\b(chromium|browser|tool_call): "),
 }
 #: Folders and files whose tests share nothing: each test goes to a worker by itself.
-_SPREAD = ("tests/simulation/", "tests/cli/test_nonsense.py")
+_SPREAD = (
+    *("tests/simulation/", "tests/cli/test_nonsense.py", "tests/cli/test_pipeline_run.py", "tests/demo/"),
+    *("tests/fleet/test_machines.py", "tests/fleet/test_workers.py", "tests/acceptance/test_crash"),
+    *("tests/acceptance/test_failover", "tests/acceptance/test_faults", "tests/acceptance/test_history"),
+)
 #: What takes longest, which is begun first; all others follow by their number of tests.
 _LONGEST = (
-    *("Spark", "Chromium", "tests/acceptance/", "tests/pipeline/views/", "tests/cli/test_storage"),
-    *("tests/gateways/mcp/", "tests/cli/test_pipeline", "tests/demo/", "tests/simulation/", "tests/docs/"),
+    *("Spark", "Chromium", "tests/pipeline/test_cluster", "tests/fleet/test_machines", "tests/cli/test_pipeline_run"),
+    *("tests/demo/", "tests/acceptance/", "tests/gateways/websocket/test_many", "tests/gateways/test_fuzz"),
+    *("tests/bench/test_hub", "tests/pipeline/views/", "tests/pipeline/jobs/", "tests/cli/test_storage"),
+    *("tests/gateways/mcp/", "tests/cli/test_pipeline", "tests/simulation/", "tests/docs/"),
     *("tests/packaging/", "tests/lab/", "tests/operations/", "tests/fleet/", "tests/cli/", "tests/stores/"),
     *("tests/pipeline/", "tests/client/", "tests/bench/", "tests/gateways/", "tests/hub/"),
 )

@@ -21,10 +21,9 @@ def test_scopes() -> None:
     assert scope_of("tests/lab/test_runners.py::test_one") == "Spark"
     assert scope_of("tests/dashboard/test_desk.py::test_one[a]") == "Chromium"
     assert scope_of("tests/lab/test_search.py::test_one") == "tests/lab/test_search.py"
-    assert (
-        scope_of("tests/simulation/test_simulation.py::test_one[3]")
-        == "tests/simulation/test_simulation.py::test_one[3]"
-    )
+    assert scope_of("tests/pipeline/jobs/test_reread.py::test_one") == "tests/pipeline/jobs/test_reread.py"
+    for alone in ("tests/simulation/test_simulation.py::test_one[3]", "tests/fleet/test_machines.py::test_one"):
+        assert scope_of(alone) == alone
 
 
 def test_the_longest_scopes_come_first() -> None:

@@ -29,7 +29,8 @@ PART = "tests/core/messages/test_recall.py tests/stores/test_journal.py tests/cl
 _REGISTRIES = re.compile(
     r"(PIP_|UV_|NPM_CONFIG_|SSL_CERT_|REQUESTS_CA|NODE_EXTRA_CA|(HTTPS?|NO)_PROXY$)", re.IGNORECASE
 )
-_LIMIT_S = 3600
+#: Longest time for one command: less than `make soak` gives the whole test, so that a failure names the command.
+_LIMIT_S = 1500
 
 
 def blocks(language: str) -> list[str]:

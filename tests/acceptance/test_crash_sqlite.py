@@ -10,7 +10,7 @@ from tocsin.journal.sqlite import SqliteJournal
 def test_a_killed_hub_keeps_its_promises(tmp_path: Path) -> None:
     where, segments = tmp_path / "project", tmp_path / "segments"
     witness = Witness("sqlite", str(where), segments, seed=1)
-    for number in within(20, 200, budget_s=420):
+    for number in within(10, 200, budget_s=420):
         witness.kill_one()
         if number % 5 == 4:
             journal = SqliteJournal(where, "test", checkpoint_bytes=1 << 16)

@@ -11,12 +11,12 @@ from tests.acceptance.histories import History, Hold, Recall, Sent, Taken, viola
 from tests.client.grounds import HubGround, hub_ground
 from tests.client.wires import Wire
 from tests.patience import PATIENCE_S
-from tests.soak import SOAK, scaled, within
+from tests.soak import scaled, within
 from tocsin.client import Agent
 from tocsin.core.errors import LeaseConflict
 
 NOTE = "CUSTOM_NOTE"
-SENDS, HOLDS = (60, 20) if SOAK else (12, 3)
+SENDS, HOLDS = scaled(12, 60), scaled(3, 20)
 
 
 async def send(history: History, agent: Agent, number: int, to: str) -> str:

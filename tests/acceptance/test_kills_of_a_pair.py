@@ -1,6 +1,7 @@
 """A PostgreSQL pair whose primary is killed and whose standby is promoted under load, time and again."""
 
 import threading
+import time
 from pathlib import Path
 
 from tests.acceptance.test_failover_postgres import accepted, until
@@ -12,6 +13,8 @@ from tocsin.cli.remote import Refused, Remote, Unreachable
 
 KILLS = scaled(2, 12)
 SENDERS = 4
+#: Time between two attempts of a sender: the load goes on during the test, and leaves the processors to the servers.
+PAUSE_S = 0.01
 
 
 class Senders:
@@ -32,6 +35,7 @@ class Senders:
     def _send(self, sender: int) -> None:
         number = sender * 1_000_000
         while not self._ending:
+            time.sleep(PAUSE_S)
             try:
                 reply = self._remote.post("v1", "messages", body=envelope(number))["receipt"]
             except Refused as refused:

@@ -64,18 +64,23 @@ class RunningHub:
         return self.process.returncode
 
     def run(self, *arguments: str, agent: str | None = None) -> "subprocess.CompletedProcess[str]":
-        """Run the command line against it."""
+        """Run the command line against it in a process of its own."""
         options = ["--url", self.url, "--data", str(self.data), *(["--as", agent] if agent else [])]
         return run(*options, *arguments, cwd=self.data.parent)
 
-    def ask(self, *arguments: str, agent: str | None = None) -> Any:
-        """Run the command line within this process, which is quicker, and return its answer."""
+    def tell(self, *arguments: str, agent: str | None = None) -> "Told":
+        """Run the command line against it within this process, which is quicker."""
         who = ("--as", agent) if agent else ()
-        told = asked("--url", self.url, "--data", str(self.data), *who, *arguments, "--json")
+        return asked("--url", self.url, "--data", str(self.data), *who, *arguments)
+
+    def ask(self, *arguments: str, agent: str | None = None) -> Any:
+        """Run the command line within this process, and return its answer."""
+        told = self.tell(*arguments, "--json", agent=agent)
         assert told.exit_code == 0, told.stderr
         return json.loads(told.stdout)
 
     def json(self, *arguments: str, agent: str | None = None) -> Any:
+        """Run the command line in a process of its own, and return its answer."""
         done = self.run(*arguments, "--json", agent=agent)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -22,7 +22,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
     (data / "tocsin.yaml").write_text("security: {require_signatures: true}")
     with RunningHub(data) as hub:
         for agent, kind in (("ada", "Manager"), ("bob", "Implementation")):
-            hub.json("agents", "add", agent, "--type", kind, "--save")
+            hub.ask("agents", "add", agent, "--type", kind, "--save")
         yield hub
 
 
@@ -38,8 +38,8 @@ def test_a_message_is_sent_seen_taken_and_traced(hub: RunningHub) -> None:
 
 
 def test_what_is_taken_is_shown_with_its_priority(hub: RunningHub) -> None:
-    hub.json("send", "bob", "look", "--priority", "Blocking", agent="ada")
-    taken = hub.run("inbox", "--take", agent="bob").stdout
+    hub.ask("send", "bob", "look", "--priority", "Blocking", agent="ada")
+    taken = hub.tell("inbox", "--take", agent="bob").stdout
     assert "priority" in taken
     assert "Blocking" in taken
 
@@ -50,37 +50,37 @@ def test_an_absent_hub_is_named_without_a_number_of_the_system(hub: RunningHub) 
 
 
 def test_a_recall_says_what_became_of_it(hub: RunningHub) -> None:
-    signal = hub.json("send", "bob", "never mind", agent="ada")["receipt"]["signal_id"]
-    assert hub.json("recall", signal, agent="ada")["outcome"] == "recalled"
-    assert hub.run("recall", "msg_1_none", agent="ada").returncode == 4
+    signal = hub.ask("send", "bob", "never mind", agent="ada")["receipt"]["signal_id"]
+    assert hub.ask("recall", signal, agent="ada")["outcome"] == "recalled"
+    assert hub.tell("recall", "msg_1_none", agent="ada").exit_code == 4
 
 
 def test_a_link_signs_in_to_the_dashboard(hub: RunningHub) -> None:
-    hub.json("agents", "add", "hanna", "--role", "human", "--save")
-    link = hub.run("dashboard", agent="hanna").stdout.strip()
+    hub.ask("agents", "add", "hanna", "--role", "human", "--save")
+    link = hub.tell("dashboard", agent="hanna").stdout.strip()
     assert link.startswith(f"{hub.url}/sign-in?link#code=")
     code, _, token_id = link.partition("#code=")[2].partition(".")
     body, headers = {"code": code}, {"Tocsin-Dashboard": "1", "Tocsin-Token-Id": token_id}
     assert httpx2.post(f"{hub.url}/sign-in", json=body, headers=headers).json()["agent"] == "hanna"
-    assert set(hub.json("dashboard", agent="hanna")) == {"link", "expires_at"}
-    refused = hub.run("dashboard", agent="ada")
-    assert (refused.returncode, "directors, humans" in refused.stderr) == (5, True)
+    assert set(hub.ask("dashboard", agent="hanna")) == {"link", "expires_at"}
+    refused = hub.tell("dashboard", agent="ada")
+    assert (refused.exit_code, "directors, humans" in refused.stderr) == (5, True)
 
 
 def test_an_agent_without_a_saved_token_is_named(hub: RunningHub) -> None:
-    refused = hub.run("inbox", agent="ghost")
-    assert refused.returncode == 5
+    refused = hub.tell("inbox", agent="ghost")
+    assert refused.exit_code == 5
     assert "no token is saved for ghost in " in refused.stderr
     assert "; saved are those of ada, bob" in refused.stderr
     assert "`tocsin agents add ghost --save`" in refused.stderr
 
 
 def test_exit_codes_tell_what_went_wrong(hub: RunningHub, tmp_path: Path) -> None:
-    unknown = hub.run("send", "nobody", "hello", agent="ada")
-    assert (unknown.returncode, "unknown_recipient" in unknown.stderr) == (4, True)
-    assert hub.run("agents", "add", "eve", agent="ada").returncode == 5
-    assert hub.run("send", "bob", "now", "--type", "Blocker", "--priority", "LOUD", agent="ada").returncode == 3
-    assert hub.run("inbox", agent="stranger").returncode == 5
+    unknown = hub.tell("send", "nobody", "hello", agent="ada")
+    assert (unknown.exit_code, "unknown_recipient" in unknown.stderr) == (4, True)
+    assert hub.tell("agents", "add", "eve", agent="ada").exit_code == 5
+    assert hub.tell("send", "bob", "now", "--type", "Blocker", "--priority", "LOUD", agent="ada").exit_code == 3
+    assert hub.tell("inbox", agent="stranger").exit_code == 5
     nobody = run("--url", "http://127.0.0.1:1", "agents", "list", "--json", cwd=tmp_path)
     problem = json.loads(nobody.stdout)
     assert (nobody.returncode, problem["code"], problem["error_code"]) == (7, "E_HUB_004", "hub_unreachable")
@@ -90,19 +90,19 @@ def test_exit_codes_tell_what_went_wrong(hub: RunningHub, tmp_path: Path) -> Non
 
 
 def test_agents_are_listed_rotated_and_revoked(hub: RunningHub) -> None:
-    hub.json("agents", "add", "eve", "--role", "clone", "--save")
-    assert {"ada", "bob", "eve"} <= {row["agent"] for row in hub.json("agents", "list")["items"]}
+    hub.ask("agents", "add", "eve", "--role", "clone", "--save")
+    assert {"ada", "bob", "eve"} <= {row["agent"] for row in hub.ask("agents", "list")["items"]}
     old = (hub.data / "tokens" / "eve.token").read_text()
-    hub.json("agents", "rotate", "eve", "--save")
+    hub.ask("agents", "rotate", "eve", "--save")
     assert (hub.data / "tokens" / "eve.token").read_text() != old
-    assert hub.run("inbox", agent="eve").returncode == 0
-    hub.json("agents", "revoke", "eve")
-    assert hub.run("inbox", agent="eve").returncode == 5
+    assert hub.tell("inbox", agent="eve").exit_code == 0
+    hub.ask("agents", "revoke", "eve")
+    assert hub.tell("inbox", agent="eve").exit_code == 5
 
 
 def test_a_rotated_token_keeps_its_lifetime_unless_told_otherwise(hub: RunningHub) -> None:
     def ends(*arguments: str) -> bool:
-        return hub.json("agents", *arguments)["grant"]["expires_at"] is not None
+        return hub.ask("agents", *arguments)["grant"]["expires_at"] is not None
 
     assert ends("add", "kay", "--lifetime-s", "3600")
     assert ends("rotate", "kay")
@@ -155,8 +155,8 @@ def test_a_payload_that_is_none_is_told_before_anybody_is_asked(words: tuple[str
 
 
 def test_a_type_that_asks_for_more_than_a_text_says_so(hub: RunningHub) -> None:
-    refused = hub.run("send", "bob", "do it", "--type", "TASK_ASSIGNMENT", "--correlation-id", "t", agent="ada")
-    assert (refused.returncode, refused.stderr.split(":")[0]) == (3, "missing_field")
+    refused = hub.tell("send", "bob", "do it", "--type", "TASK_ASSIGNMENT", "--correlation-id", "t", agent="ada")
+    assert (refused.exit_code, refused.stderr.split(":")[0]) == (3, "missing_field")
 
 
 def test_a_dead_letter_is_listed_told_and_redriven(hub: RunningHub) -> None:
@@ -166,25 +166,25 @@ def test_a_dead_letter_is_listed_told_and_redriven(hub: RunningHub) -> None:
     nack = {"rejectedMessageId": signal, "reason": "no time", "canRetry": False, "timestamp": "2026-01-01T00:00:00Z"}
     answer = ("--type", "NACK", "--correlation-id", signal, "--payload", json.dumps(nack))
     hub.ask("send", "ada", *answer, agent="bob")
-    (letter,) = hub.json("dlq", "list")["items"]
+    (letter,) = hub.ask("dlq", "list")["items"]
     assert (letter["message"]["signal_id"], letter["reason"]) == (signal, "rejected")
     listed = " ".join(asked("--url", hub.url, "--data", str(hub.data), "dlq", "list").stdout.split())
     assert re.search(rf"{signal} ada bob TASK_ASSIGNMENT \S+ bob rejected {signal}: no time", listed)
     assert TASK["taskDescription"] in listed
-    told = hub.run("dlq", "show", signal).stdout
+    told = hub.tell("dlq", "show", signal).stdout
     assert "rejected, for good: no time" in told
     assert "became a dead letter: rejected by its recipient" in told
-    done = hub.run("dlq", "redrive", signal, "msg_1_none")
-    assert (done.returncode, re.search(rf"redriven +{signal}", done.stdout) is not None) == (3, True)
+    done = hub.tell("dlq", "redrive", signal, "msg_1_none")
+    assert (done.exit_code, re.search(rf"redriven +{signal}", done.stdout) is not None) == (3, True)
     assert "msg_1_none: " in done.stdout
     assert hub.ask("dlq", "list")["items"] == []
     assert [item["signal_id"] for item in hub.ask("inbox", "--take", agent="bob")["deliveries"]] == [signal]
-    assert "redriven by " in hub.run("trace", signal).stdout
-    assert hub.run("dlq", "show", "msg_1_none").returncode == 4
+    assert "redriven by " in hub.tell("trace", signal).stdout
+    assert hub.tell("dlq", "show", "msg_1_none").exit_code == 4
 
 
 def test_a_policy_is_shown_and_a_file_checked(hub: RunningHub, tmp_path: Path) -> None:
-    assert hub.json("policy", "show")["version"] == 1
+    assert hub.ask("policy", "show")["version"] == 1
     file = tmp_path / "tocsin.yaml"
     file.write_text("aging: {treshold_s: 1}")
     wrong = run("policy", "check", str(file), cwd=tmp_path)
@@ -194,48 +194,48 @@ def test_a_policy_is_shown_and_a_file_checked(hub: RunningHub, tmp_path: Path) -
 
 
 def test_a_policy_is_compared_applied_and_looked_up(hub: RunningHub, tmp_path: Path) -> None:
-    before = hub.json("policy", "show")["version"]
+    before = hub.ask("policy", "show")["version"]
     file = tmp_path / "tocsin.yaml"
     file.write_text("{aging: {threshold_s: 31}, sweeper: {interval_s: 50}}")
-    assert "aging.threshold_s: 60 s → 31 s" in hub.run("policy", "diff", str(file)).stdout
-    assert hub.json("policy", "apply", str(file), "--reason", "a test")["version"] == before + 1
-    assert hub.json("policy", "diff", str(file)) == []
+    assert "aging.threshold_s: 60 s → 31 s" in hub.tell("policy", "diff", str(file)).stdout
+    assert hub.ask("policy", "apply", str(file), "--reason", "a test")["version"] == before + 1
+    assert hub.ask("policy", "diff", str(file)) == []
     file.write_text("aging: {threshold_s: 60}")
-    hub.json("policy", "apply", str(file), "--change")
-    in_force = hub.json("policy", "show")["policy"]
+    hub.ask("policy", "apply", str(file), "--change")
+    in_force = hub.ask("policy", "show")["policy"]
     assert (in_force["aging"]["threshold_s"], in_force["sweeper"]["interval_s"]) == (60, 50)
-    newest, second = hub.json("policy", "history", "--limit", "2")["items"]
+    newest, second = hub.ask("policy", "history", "--limit", "2")["items"]
     assert (newest["version"], second["version"], second["reason"]) == (before + 2, before + 1, "a test")
     assert newest["changes"] == [{"setting": "aging.threshold_s", "before": 31.0, "after": 60.0}]
     file.write_text("")
-    hub.json("policy", "apply", str(file))
+    hub.ask("policy", "apply", str(file))
 
 
 def test_top_shows_the_project(hub: RunningHub) -> None:
-    assert hub.json("top")["status"]["condition"] == "serving"
-    assert "bob" in hub.run("top", "--once").stdout
+    assert hub.ask("top")["status"]["condition"] == "serving"
+    assert "bob" in hub.tell("top", "--once").stdout
 
 
 def test_a_plan_is_approved_and_refused_from_the_command_line(hub: RunningHub) -> None:
     sent = [hub.ask("send", "bob", text, "--type", "CUSTOM_PLAN", agent="ada")["receipt"] for text in ("one", "two")]
     assert all(receipt["held"] for receipt in sent)
-    rows = hub.json("approvals", "list")["items"]
+    rows = hub.ask("approvals", "list")["items"]
     assert [row["preview"] for row in rows] == ["one", "two"]
-    assert re.search(r"plan_approval +ada .* two", hub.run("approvals", "list").stdout)
+    assert re.search(r"plan_approval +ada .* two", hub.tell("approvals", "list").stdout)
     first, second = (row["approval"] for row in rows)
-    assert hub.json("approvals", "approve", first)["outcome"] == "approved"
-    assert "refused" in hub.run("approvals", "refuse", second, "too risky").stdout
-    assert hub.json("approvals", "list")["items"] == []
-    assert hub.run("approvals", "approve", second).returncode == 4
-    told = hub.run("trace", sent[0]["signal_id"]).stdout
+    assert hub.ask("approvals", "approve", first)["outcome"] == "approved"
+    assert "refused" in hub.tell("approvals", "refuse", second, "too risky").stdout
+    assert hub.ask("approvals", "list")["items"] == []
+    assert hub.tell("approvals", "approve", second).exit_code == 4
+    told = hub.tell("trace", sent[0]["signal_id"]).stdout
     assert "; held until a director decides (" in told
     assert f"released by admin ({first})" in told
 
 
 def test_escalations_and_alerts_are_listed(hub: RunningHub) -> None:
-    assert hub.json("alerts")["items"] == []
-    assert hub.json("escalations", "list")["items"] == []
-    closed = hub.json("escalations", "list", "--closed")["items"]
+    assert hub.ask("alerts")["items"] == []
+    assert hub.ask("escalations", "list")["items"] == []
+    closed = hub.ask("escalations", "list", "--closed")["items"]
     assert {row["state"] for row in closed} <= {"normal"}
-    assert hub.run("escalations", "resolve", "esc_none", "done").returncode == 4
-    assert hub.run("escalations", "list", agent="ada").returncode == 5
+    assert hub.tell("escalations", "resolve", "esc_none", "done").exit_code == 4
+    assert hub.tell("escalations", "list", agent="ada").exit_code == 5

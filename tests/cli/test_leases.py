@@ -19,7 +19,7 @@ TOCSIN = f"{sys.executable} -m tocsin"
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
     with RunningHub(tmp_path_factory.mktemp("leases") / "data") as hub:
         for agent in ("ada", "bob"):
-            hub.json("agents", "add", agent, "--save")
+            hub.ask("agents", "add", agent, "--save")
         yield hub
 
 
@@ -76,22 +76,22 @@ def test_a_lease_is_acquired_listed_and_released(hub: RunningHub) -> None:
 
 def test_a_commit_that_touches_what_another_holds_is_refused(hub: RunningHub, repository: Path) -> None:
     install(hub, repository)
-    lease = hub.json("leases", "acquire", "src/api/**", agent="bob")["lease"]
+    lease = hub.ask("leases", "acquire", "src/api/**", agent="bob")["lease"]
     stage(repository, "src/api/users.py")
     refused = git(repository, "commit", "-m", "mine")
     assert refused.returncode == 1
     assert "src/api/users.py: bob holds src/api/**" in refused.stderr
-    hub.json("leases", "release", lease, agent="bob")
+    hub.ask("leases", "release", lease, agent="bob")
     assert git(repository, "commit", "-m", "mine").returncode == 0
 
 
 def test_own_leases_deletions_and_renames_are_seen(hub: RunningHub, repository: Path) -> None:
-    own = hub.json("leases", "acquire", "own/**", agent="ada")["lease"]
+    own = hub.ask("leases", "acquire", "own/**", agent="ada")["lease"]
     stage(repository, "own/a.txt", "a\n" * 50)
     stage(repository, "other/b.txt")
     install(hub, repository)
     assert git(repository, "commit", "-m", "mine").returncode == 0
-    lease = hub.json("leases", "acquire", "elsewhere/*", "other/b.txt", agent="bob")["lease"]
+    lease = hub.ask("leases", "acquire", "elsewhere/*", "other/b.txt", agent="bob")["lease"]
     (repository / "elsewhere").mkdir()
     assert git(repository, "mv", "own/a.txt", "elsewhere/a.txt").returncode == 0
     assert "elsewhere/a.txt: bob holds elsewhere/*" in git(repository, "commit", "-m", "moved").stderr
@@ -99,7 +99,7 @@ def test_own_leases_deletions_and_renames_are_seen(hub: RunningHub, repository: 
     assert git(repository, "rm", "other/b.txt").returncode == 0
     assert "other/b.txt: bob holds other/b.txt" in git(repository, "commit", "-m", "gone").stderr
     for name, agent in ((own, "ada"), (lease, "bob")):
-        hub.json("leases", "release", name, agent=agent)
+        hub.ask("leases", "release", name, agent=agent)
 
 
 def test_without_a_hub_the_guard_warns_and_a_strict_one_refuses(hub: RunningHub, repository: Path) -> None:
@@ -122,10 +122,10 @@ def test_the_guard_starts_the_program_that_installed_it(hub: RunningHub, reposit
     assert run(*whose, "hooks", "install", "git", cwd=repository).returncode == 0
     script = (repository / ".git" / "hooks" / "pre-commit").read_text(encoding="utf-8")
     assert f"\n{sys.executable} -m tocsin --url" in script
-    lease = hub.json("leases", "acquire", "a.txt", agent="bob")["lease"]
+    lease = hub.ask("leases", "acquire", "a.txt", agent="bob")["lease"]
     stage(repository, "a.txt")
     assert "a.txt: bob holds a.txt" in git(repository, "commit", "-m", "mine").stderr
-    hub.json("leases", "release", lease, agent="bob")
+    hub.ask("leases", "release", lease, agent="bob")
 
 
 def test_a_guard_whose_program_is_gone_warns_and_a_strict_one_refuses(hub: RunningHub, repository: Path) -> None:

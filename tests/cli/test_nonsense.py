@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from typer.core import TyperGroup
 
 from tests.cli.processes import COMMANDS, asked
+from tests.soak import SOAK, tally
 from tocsin.cli.operations.parameters import JSON_METAVAR
 from tocsin.cli.remote import Exit
 
@@ -134,17 +136,34 @@ ASKING = {
 }
 
 
+def drawn(kinds: Sequence[str], kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Return the commands to try with a kind of answer: all in `make soak`, else so that each command meets three."""
+    every = 1 if SOAK else max(1, len(kinds) // 3)
+    for number, found in enumerate(ASKING.items(), kinds.index(kind)):
+        if number % every == 0:
+            yield found
+
+
 def test_the_commands_that_call_no_hub_exist() -> None:
     assert OTHERS | WORDS.keys() <= COMMANDS_BY_NAME.keys()
     assert len(ASKING) > 70
+
+
+@pytest.mark.parametrize("kinds", [[*NONSENSE], [*STRANGE]])
+def test_each_command_meets_some_answers_and_each_answer_some_commands(kinds: list[str]) -> None:
+    found = {kind: [name for name, _ in drawn(kinds, kind)] for kind in kinds}
+    assert min(Counter(name for names in found.values() for name in names).values()) >= 3
+    assert {name for names in found.values() for name in names} == ASKING.keys()
+    assert min(map(len, found.values())) >= len(ASKING) // 4
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE)
 def test_what_is_no_hub_is_said_so_in_a_sentence(liar: ThreadingHTTPServer, tmp_path: Path, nonsense: str) -> None:
     liar.said = NONSENSE[nonsense]  # type: ignore[attr-defined]
     url = f"http://127.0.0.1:{liar.server_port}"
-    for command, words in ASKING.items():
+    for command, words in drawn([*NONSENSE], nonsense):
         told = asked("--url", url, "--data", str(tmp_path), *command.split(), *words, "--json")
+        tally("inputs_tried")
         assert told.exit_code == Exit.UNREACHABLE, (command, told.exit_code, told.stdout, told.stderr)
         assert (told.stderr.count("\n"), url in told.stderr) == (1, True), (command, told.stderr)
         problem = json.loads(told.stdout)
@@ -159,8 +178,9 @@ def test_an_answer_of_another_shape_is_no_stumbling_block(
     liar.said = STRANGE[strange]  # type: ignore[attr-defined]
     url = f"http://127.0.0.1:{liar.server_port}"
     ends = {int(Exit.DONE): 0, int(Exit.REFUSED): 1, int(Exit.NOT_FOUND): 1, int(Exit.UNREACHABLE): 1}
-    for command, words in ASKING.items():
+    for command, words in drawn([*STRANGE], strange):
         told = asked("--url", url, "--data", str(tmp_path), *command.split(), *words)
+        tally("inputs_tried")
         assert told.stderr.count("\n") == ends[told.exit_code], (command, told.exit_code, told.stderr)
         told = asked("--url", url, "--data", str(tmp_path), *command.split(), *words, "--json")
         json.loads(told.stdout)

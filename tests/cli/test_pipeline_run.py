@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import QUICK
+from tests.pipeline.clusters import QUICK_WORDS
 from tests.pipeline.traffic import simulated, write_segments
 from tocsin.extract import FOLDER, read_index
 from tocsin.pipeline.jobs.steps import Step, Steps, parse_line
@@ -33,11 +33,10 @@ def data(tmp_path: Path) -> Path:
 
 
 def command(data: Path) -> list[str]:
-    conf = [word for name, value in QUICK.items() for word in ("--conf", f"{name}={value}")]
     scratch = str(data.parent / "scratch")
     return [
         *(sys.executable, "-W", "error", "-m", "tocsin", "pipeline", "--data", str(data), "--scratch", scratch),
-        *("--master", "local[1]", *conf, "run"),
+        *("--master", "local[1]", *QUICK_WORDS, "run"),
     ]
 
 

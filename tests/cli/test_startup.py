@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx2
 import pytest
 import typer
 from typer.main import get_command
@@ -71,6 +73,20 @@ def test_a_command_imports_nothing_slow(words: tuple[str, ...], hub: RunningHub)
     assert loaded & (SLOW | {"tocsin.hub", "tocsin.journal", "tocsin.client", "tocsin.lab"}) == set()
 
 
+def test_a_hub_imports_the_library_of_mcp_when_a_client_calls(tmp_path: Path) -> None:
+    """It takes longer to import than all the rest of a hub, and most hubs are not called so."""
+    with RunningHub(tmp_path / "data") as hub:
+        token = hub.ask("agents", "add", "ada")["token"]
+        mapped = Path(f"/proc/{hub.process.pid}/maps")
+        assert "pydantic_core" not in mapped.read_text()
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {token}"}
+        answer = httpx2.post(f"{hub.url}/mcp", json=body, headers=headers, timeout=PATIENCE_S)
+        assert "fetch_inbox" in answer.text
+        assert "pydantic_core" in mapped.read_text()
+        assert hub.stop() == 0
+
+
 def test_the_doctor_names_the_form_of_the_installation(hub: RunningHub) -> None:
     *_, told = hub.ask("doctor")
     assert told == {
@@ -91,6 +107,11 @@ def ran(command: Any, *words: str) -> tuple[int, list[Any]]:
     return 0, got
 
 
+class Colour(StrEnum):
+    RED = "red"
+    DARK_BLUE = "dark-blue"
+
+
 def of_every_kind(
     context: typer.Context,
     text: str,
@@ -101,8 +122,10 @@ def of_every_kind(
     limited: Annotated[int, typer.Option(max=5)] = 1,
     existing: Annotated[Path | None, typer.Option(exists=True)] = None,
     flag: Annotated[bool, typer.Option("--flag")] = False,
+    colour: Annotated[Colour, typer.Option()] = Colour.RED,
+    other: Annotated[Colour | None, typer.Option()] = None,
 ) -> None:
-    context.obj.append((text, count, share, path, names, limited, existing, flag))
+    context.obj.append((text, count, share, path, names, limited, existing, flag, colour, other))
 
 
 @pytest.mark.parametrize(
@@ -118,6 +141,9 @@ def of_every_kind(
         "hello --path /",
         "hello --existing /nowhere",
         "hello --existing /",
+        "hello --colour dark-blue --other red",
+        "hello --colour DARK_BLUE",
+        "hello --colour Red",
         "",
     ],
 )

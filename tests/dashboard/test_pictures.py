@@ -1,8 +1,10 @@
 """Every page with a busy team and without one, in both themes, on a laptop and on a phone.
 
-Each page is measured, and its picture is kept in `artifacts/dashboard`: `make pictures` runs this file.
+Each page is measured. `make pictures` runs this file and keeps the picture of each page in `artifacts/dashboard`; like
+`make soak` it looks at both themes in both sizes, where `make test` looks at each theme and each size once.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.dashboard.contrast import too_faint
 from tests.dashboard.looks import blank_charts, clipped, nameless, too_wide
 from tests.dashboard.projects import BusyProject, busy_project, empty_project
 from tests.dashboard.stage import Stage, Visitor
+from tests.soak import SOAK
 
 SIZES = {"laptop": {"width": 1360, "height": 850}, "phone": {"width": 390, "height": 844}}
 EMPTY = (
@@ -27,8 +30,13 @@ EMPTY = (
     "history/reports",
 )
 
+PICTURES = bool(os.environ.get("TOCSIN_PICTURES"))
+LOOKS = [("light", "laptop"), ("dark", "phone")]
+if SOAK or PICTURES:
+    LOOKS += [("light", "phone"), ("dark", "laptop")]
+
 both_themes = pytest.mark.parametrize("theme", ["light", "dark"])
-both_sizes = pytest.mark.parametrize("size", SIZES)
+all_looks = pytest.mark.parametrize(("theme", "size"), LOOKS)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +60,12 @@ def opened(visitor: Visitor, address: str) -> None:
     expect(visitor.page.locator("main .loading")).to_have_count(0)
 
 
+def keep(visitor: Visitor, name: str, *, full: bool = True) -> None:
+    """Keep a picture of the page, if pictures are asked for."""
+    if PICTURES:
+        visitor.shot(name, full=full)
+
+
 def check(visitor: Visitor) -> None:
     """Measure what can be measured."""
     page = visitor.page
@@ -61,8 +75,7 @@ def check(visitor: Visitor) -> None:
     assert clipped(page) == []
 
 
-@both_sizes
-@both_themes
+@all_looks
 def test_a_busy_project_is_readable(browser: Browser, busy: BusyProject, theme: Any, size: str) -> None:
     visitor = Visitor(browser, busy.stage, color_scheme=theme, viewport=SIZES[size]).enter("hanna")
     for name, address in busy.pages.items():
@@ -76,22 +89,21 @@ def test_a_busy_project_is_readable(browser: Browser, busy: BusyProject, theme: 
             visitor.points(8)
             assert blank_charts(visitor.page) == []
         check(visitor)
-        visitor.shot(f"busy/{name}-{theme}-{size}")
+        keep(visitor, f"busy/{name}-{theme}-{size}")
     visitor.close()
 
 
-@both_sizes
-@both_themes
+@all_looks
 def test_an_empty_project_is_readable(browser: Browser, empty: Stage, theme: Any, size: str) -> None:
     visitor = Visitor(browser, empty, color_scheme=theme, viewport=SIZES[size])
     visitor.page.goto("/sign-in")
     check(visitor)
-    visitor.shot(f"empty/sign-in-{theme}-{size}", full=False)
+    keep(visitor, f"empty/sign-in-{theme}-{size}", full=False)
     visitor.enter("admin")
     for address in EMPTY:
         opened(visitor, address)
         check(visitor)
-        visitor.shot(f"empty/{address.replace('/', '-')}-{theme}-{size}")
+        keep(visitor, f"empty/{address.replace('/', '-')}-{theme}-{size}")
     visitor.close()
 
 
@@ -102,5 +114,5 @@ def test_dialogs_are_readable(browser: Browser, busy: BusyProject, theme: Any) -
     visitor.page.get_by_role("button", name="Write to an agent").click()
     expect(visitor.page.get_by_role("dialog")).to_be_visible()
     check(visitor)
-    visitor.shot(f"busy/compose-{theme}", full=False)
+    keep(visitor, f"busy/compose-{theme}", full=False)
     visitor.close()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.processes import run
 from tests.dashboard.stage import SERVER, Stage
-from tests.pipeline.conftest import QUICK
+from tests.pipeline.clusters import QUICK
 from tocsin import zstd
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))

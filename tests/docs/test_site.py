@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.dashboard.browser import FLAGS, find_browser
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Elements whose address a browser loads by itself.
@@ -119,8 +120,10 @@ def test_a_reader_searches_and_no_request_leaves_the_site(address: str) -> None:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{address}/index.html")
         page.get_by_label("Search", exact=True).first.click()
-        page.get_by_placeholder("Search").fill("priority inheritance")
-        expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=120_000)
+        # The page reads the words when a key is released, or a moment after the field gets the focus: they are typed.
+        expect(page.get_by_text("Type to start searching")).to_be_visible(timeout=PATIENCE_S * 1000)
+        page.get_by_placeholder("Search").press_sequentially("priority inheritance")
+        expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=PATIENCE_S * 1000)
         page.locator(".md-search-result__link").first.click()
         page.wait_for_url(re.compile(r"(leases|inheritance|priorities|glossary)"))
         browser.close()

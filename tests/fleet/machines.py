@@ -14,6 +14,7 @@ import psycopg
 
 from tests.fleet.hubs import eventually
 from tests.postgres import Server
+from tests.soak import tally
 from tocsin.cli.remote import NotConnected, Refused, Remote
 from tocsin.client import Agent
 from tocsin.client.config import client_config
@@ -102,6 +103,7 @@ class Fleet:
         """End a hub without warning."""
         process = self._processes.pop(number)
         process.kill()
+        tally("kills")
         await process.wait()
 
     async def close(self) -> None:
@@ -174,10 +176,11 @@ async def fleet_of(
 class Sender:
     """An agent that sends numbered messages to itself until it is told to stop, and notes what happens to them."""
 
-    def __init__(self, urls: Sequence[str], token: str, senders: int = 2) -> None:
+    def __init__(self, urls: Sequence[str], token: str, senders: int = 2, pause_s: float = 0) -> None:
         self._url = ",".join(urls)
         self._token = token
         self._senders = senders
+        self._pause_s = pause_s
         self._numbers = iter(range(10**9))
         self._stopping = False
         self.confirmed: set[int] = set()
@@ -237,6 +240,8 @@ class Sender:
             self.session = agent.session
             self.confirmed.add(number)
             self._arrived.set()
+            if self._pause_s:
+                await asyncio.sleep(self._pause_s)
 
     async def _consume(self, agent: Any) -> None:
         async for message in agent.inbox():

@@ -12,6 +12,7 @@ from functools import cache
 
 import pytest
 
+from tests.soak import tally
 from tocsin.fleet import members as members_module
 from tocsin.fleet.members import Member, Members
 from tocsin.fleet.placement import place
@@ -253,6 +254,7 @@ class SimulatedFleet:
 
     def step(self) -> None:
         """Let a step of time pass."""
+        tally("simulated_steps")
         self.database.now += STEP_S
         for hub in list(self.hubs):
             if not hub.hung:

@@ -1,7 +1,6 @@
 """Several hubs on one PostgreSQL: shares, redirects, and a rolling restart that loses nothing."""
 
 import asyncio
-import os
 import secrets
 import signal
 from pathlib import Path
@@ -11,11 +10,14 @@ import httpx2
 from tests.fleet.hubs import eventually
 from tests.fleet.machines import SOON, Fleet, Sender, fleet_of
 from tests.postgres import Server
+from tests.soak import scaled
 
 #: Restarts of every hub.
-ROUNDS = 5 if os.environ.get("TOCSIN_SOAK") else 1
-HUBS = 3 if os.environ.get("TOCSIN_SOAK") else 2
-EACH = 4 if os.environ.get("TOCSIN_SOAK") else 2
+ROUNDS = scaled(1, 5)
+HUBS = scaled(2, 3)
+EACH = scaled(2, 4)
+#: Time between two messages of a sender: the load goes on during a test, and leaves the processors to the hubs.
+PAUSE_S = 0.01
 
 
 def database() -> str:
@@ -33,7 +35,7 @@ async def test_a_rolling_restart_under_load_loses_nothing(tmp_path: Path, postgr
         tokens = {name: await fleet.add(name) for name in fleet.names(EACH)}
         before = await spread(fleet, tokens)
         assert set(before.values()) == set(fleet.urls), "every hub has a share"
-        senders = {name: Sender(fleet.urls, token) for name, token in tokens.items()}
+        senders = {name: Sender(fleet.urls, token, pause_s=PAUSE_S) for name, token in tokens.items()}
         running = [asyncio.create_task(sender.run()) for sender in senders.values()]
         await asyncio.gather(*(sender.until_confirmed(20) for sender in senders.values()))
         for _ in range(ROUNDS):
@@ -57,7 +59,7 @@ async def test_a_hub_that_hangs_is_replaced_and_does_nothing_when_it_returns(tmp
         before = await spread(fleet, tokens)
         hung = fleet.urls[0]
         name = next(name for name, owner in before.items() if owner == hung)
-        sender = Sender(fleet.urls[::-1], tokens[name])
+        sender = Sender(fleet.urls[::-1], tokens[name], pause_s=PAUSE_S)
         running = asyncio.create_task(sender.run())
         await sender.until_confirmed(20)
         fleet.signal(0, signal.SIGSTOP)
@@ -98,7 +100,7 @@ async def test_with_proxy_a_hub_passes_calls_on(tmp_path: Path, postgres: Server
                     assert [answer.status_code for answer in answers] == [200, 200]
         owners = {name: fleet.addresses()[name] for name in tokens}
         elsewhere = {name: next(url for url in fleet.urls if url != owner) for name, owner in owners.items()}
-        senders = [Sender([elsewhere[name]], token) for name, token in tokens.items()]
+        senders = [Sender([elsewhere[name]], token, pause_s=PAUSE_S) for name, token in tokens.items()]
         running = [asyncio.create_task(sender.run()) for sender in senders]
         await asyncio.gather(*(sender.until_confirmed(10) for sender in senders))
         for sender in senders:

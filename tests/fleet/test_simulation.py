@@ -1,18 +1,16 @@
 """Fleets in virtual time: hubs join, leave, are killed, hang and return, and every project keeps one hub."""
 
-import os
-
 import pytest
 
 from tests.fleet.simulation import SimulatedFleet, remembered_places
+from tests.soak import scaled
 
 __all__ = ["remembered_places"]
 
-SOAK = bool(os.environ.get("TOCSIN_SOAK"))
-PROJECTS = 6000 if SOAK else 2000
-HUBS = 12 if SOAK else 6
-CHANGES = 120 if SOAK else 10
-SEEDS = range(8) if SOAK else range(2)
+PROJECTS = scaled(2000, 6000)
+HUBS = scaled(6, 12)
+CHANGES = scaled(10, 120)
+SEEDS = range(scaled(2, 8))
 #: Allowance for chance in the shares: aims of the fleet.
 SPREAD = 1.25
 

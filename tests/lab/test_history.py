@@ -7,10 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.lab.histories import busy
 from tests.pipeline.traffic import write_segments
+from tests.pipeline.without_spark import without_spark
 from tests.postgres import Server
 from tocsin.core.errors import TocsinError
 from tocsin.core.events import Event
@@ -53,14 +53,12 @@ def test_a_journal_tells_what_happened(tmp_path: Path, events: list[Event]) -> N
     journal.close()
 
 
-def test_tables_tell_what_happened(
-    tmp_path: Path, events: list[Event], spark: SparkSession, settings: Settings
-) -> None:
+def test_tables_tell_what_happened(tmp_path: Path, events: list[Event], settings: Settings) -> None:
     landing = tmp_path / "segments"
     write_segments(landing, "p", events, 500)
     warehouse = open_warehouse(tmp_path / "warehouse", settings)
-    with warehouse.writing(wait_s=0):
-        ingest(spark, warehouse, landing, landed_segments(landing), None)
+    with warehouse.writing(wait_s=0), without_spark() as nothing:
+        ingest(nothing, warehouse, landing, landed_segments(landing), None)
     assert find_source(tmp_path)[0].kind == "tables"
     assert prints(tmp_path) == [fingerprint([event]) for event in events]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tests.pipeline.clusters import Cluster, tocsin_pipeline
+from tests.pipeline.clusters import QUICK_JVM, QUICK_WORDS, Cluster, tocsin_pipeline
 from tests.pipeline.traffic import simulated, write_segments
 from tests.soak import tally
 from tocsin.pipeline.catalogue import open_warehouse
@@ -25,7 +25,11 @@ __all__ = ["LIMIT_S", "LostWorker", "lose_a_worker", "prepared"]
 #: Longest time for one command.
 LIMIT_S = 400.0
 _SETTINGS = "class_archive: false\ndriver_memory_mib: 512\ningest_bytes_max: 4000\n"
-_CONF = ("--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1")
+_CONF = (
+    *QUICK_WORDS,
+    *("--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1"),
+    *("--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"),
+)
 
 
 class LostWorker(msgspec.Struct, frozen=True):

@@ -8,18 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.conftest import S3_SOCKET
+from tests.pipeline.clusters import QUICK
 from tests.pipeline.s3 import S3Server
+from tests.pipeline.without_spark import without_spark
 from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings, load_settings
-
-#: Spark options for few rows: code generation and adaptive planning cost more than they save.
-QUICK = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +41,13 @@ def spark(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
     options = SparkOptions(master="local[2]", conf=QUICK, scratch=tmp_path_factory.mktemp("spark"))
     with spark_session(options, settings) as session:
         yield session
+
+
+@pytest.fixture
+def no_spark() -> Iterator[SparkSession]:
+    """Stands for a session: the tasks of jobs run in this process."""
+    with without_spark() as nothing:
+        yield nothing
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """`message_life`: literal rows, simulated traffic compared with plain Python, and merges in any order."""
 
-import os
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from tests.pipeline.oracle import lives, stamp
 from tests.pipeline.rows import Given, folded, records
 from tests.pipeline.traffic import START, numbered, simulated
+from tests.soak import scaled
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.messages.lifecycle import TRANSITIONS
@@ -15,7 +15,6 @@ from tocsin.core.messages.model import Message, PublishPath, RecipientState, Sta
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.pipeline.tables.schemas import MESSAGE_LIFE, STEPS
 
-SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 NAMES = [column.name for column in MESSAGE_LIFE if column.name != "moves"]
 S = 1_000_000
 
@@ -191,7 +190,7 @@ def test_every_transition_leads_to_one_state() -> None:
 
 def test_simulated_traffic_against_a_plain_fold() -> None:
     """Every seed is a separate project, folded at once and in three random parts."""
-    histories = {f"seed-{seed}": simulated(seed, 3000 if SOAK else 700) for seed in range(1, 41 if SOAK else 5)}
+    histories = {f"seed-{seed}": simulated(seed, scaled(400, 3000)) for seed in range(1, scaled(4, 41))}
     everything = [event for name, (events, _) in histories.items() for event in numbered(name, events)]
     wanted = {key: life for name, (events, _) in histories.items() for key, life in lives(name, events).items()}
     whole = fold(everything)

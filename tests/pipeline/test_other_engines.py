@@ -6,9 +6,9 @@ from pathlib import Path
 import duckdb
 import polars
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.pipeline.traffic import simulated, write_segments
+from tests.pipeline.without_spark import without_spark
 from tocsin.pipeline.catalogue import open_tables, open_warehouse
 from tocsin.pipeline.jobs.run import run
 from tocsin.pipeline.lake.compaction import Housekeeping, compact
@@ -25,7 +25,7 @@ def documented() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def home(spark: SparkSession, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a data directory `.tocsin` and tables in it, of two batches."""
     home = tmp_path_factory.mktemp("home")
     landing, house = home / ".tocsin" / "segments", open_warehouse(home / ".tocsin" / "warehouse", settings)
@@ -34,7 +34,8 @@ def home(spark: SparkSession, settings: Settings, tmp_path_factory: pytest.TempP
         target = landing / part.relative_to(home / "away")
         target.parent.mkdir(parents=True, exist_ok=True)
         part.rename(target)
-        run(spark, house, landing)
+        with without_spark() as nothing:
+            run(nothing, house, landing)
     return home
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tests.pipeline.conftest import QUICK
+from tests.pipeline.clusters import QUICK
 from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 from tocsin.pipeline.jobs.run import run

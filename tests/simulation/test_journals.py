@@ -10,7 +10,7 @@ from tests.simulation.world import World
 from tests.soak import scaled
 from tests.stores.stores import PostgresStore, SqliteStore, Store
 
-STEPS = scaled(250, 1500)
+STEPS = scaled(200, 1500)
 
 
 def run(seed: int, store: Store) -> None:
@@ -25,11 +25,11 @@ def run(seed: int, store: Store) -> None:
         stored.close()
 
 
-@pytest.mark.parametrize("seed", range(scaled(6, 60)))
+@pytest.mark.parametrize("seed", range(scaled(4, 60)))
 def test_every_promise_holds_on_sqlite(seed: int, tmp_path: Path) -> None:
     run(seed, SqliteStore(tmp_path, "FULL"))
 
 
-@pytest.mark.parametrize("seed", range(scaled(3, 30)))
+@pytest.mark.parametrize("seed", range(scaled(2, 30)))
 def test_every_promise_holds_on_postgres(seed: int, postgres: Server) -> None:
     run(seed, PostgresStore(postgres))

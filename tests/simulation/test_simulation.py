@@ -9,8 +9,8 @@ from tests.simulation.world import World
 from tests.soak import scaled
 from tocsin.core import events as ev
 
-SEEDS = range(scaled(12, 400))
-STEPS = scaled(800, 3000)
+SEEDS = range(scaled(8, 400))
+STEPS = scaled(600, 3000)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -33,7 +33,7 @@ def test_a_run_meets_every_kind_of_event() -> None:
     # What a frame bus has shed is reported by the hub alone, and changes nothing.
     missing = {kind.__name__ for kind in ev.EVENT_TYPES} - {"FramesShed"}
     # These few meet all of them, as things are; the others are there for when they no longer do.
-    for seed in (11, 20, 5, 24, 59, *range(100)):
+    for seed in (12, 13, 4, 7, *range(100)):
         world = World(seed)
         for _ in range(500):
             world.step()

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum, EnumType
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -141,6 +142,9 @@ class _Converter(NamedTuple):
 
     def _one(self, value: Any) -> Any:
         """Return a single value; None if it is not of a simple type, or not allowed."""
+        if isinstance(self.annotation, EnumType):
+            members: list[Enum] = list(self.annotation)
+            return next((one for one in members if value in (one, one.value)), None)
         if type(value) is str and self.annotation in _SIMPLE:
             try:
                 value = _SIMPLE[self.annotation](value)

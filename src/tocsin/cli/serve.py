@@ -21,7 +21,7 @@ from tocsin.cli.style import is_terminal
 from tocsin.core.errors import TocsinError
 from tocsin.core.policy import Policy
 from tocsin.fleet.acceptor import Acceptor
-from tocsin.fleet.assembly import load_mcp, project_app
+from tocsin.fleet.assembly import project_app
 from tocsin.fleet.home import Place, default_workers, open_projects
 from tocsin.fleet.router import Relay, Router
 from tocsin.fleet.supervisor import Supervisor
@@ -232,7 +232,6 @@ async def _serve_others(
     place: Place, listener: socket.socket, share: Share, sockets: WorkerSockets, *, trusting: bool
 ) -> str:
     """Serve a share of the projects without the home project; return why it stopped by itself."""
-    load_mcp()  # The first call of a project must not wait for the import.
     catalogue = await asyncio.to_thread(place.catalogue)
     worker = await WorkerWithoutHome.open(place, share, catalogue, trusting=trusting)
     acceptor, peers = await accepting(sockets, share, catalogue, place.config, worker.projects)
@@ -265,7 +264,6 @@ async def _serve_shared(
     """Serve this hub's share of the projects of a database; return why it stopped by itself."""
     from tocsin.fleet.sharing import SharingHub  # its driver is optional
 
-    load_mcp()  # The first call of a project must not wait for the import.
     share = None if sockets is None else Share(sockets.worker, len(sockets.others), place.home)
     is_worker_own = (lambda name: True) if share is None else share.is_own
     catalogue = await asyncio.to_thread(place.catalogue)
@@ -338,7 +336,6 @@ async def _opened(
     from tocsin.gateways.http.standby import stand_by
     from tocsin.hub.ownership import Standby
 
-    load_mcp()  # A takeover must not wait for the import.
     waiting = Standby(store, project, policy, hub=hub_name(), address=hub_address(config), config=config)
     opening = Hub.open(data, policy, config, project=project, store=store, standby=waiting)
 

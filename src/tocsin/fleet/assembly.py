@@ -2,7 +2,8 @@
 
 import logging
 from contextlib import AsyncExitStack
-from typing import Any, NamedTuple
+from importlib.util import find_spec
+from typing import NamedTuple
 
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
@@ -12,11 +13,12 @@ from tocsin.gateways.dashboard.gateway import DashboardGateway
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
+from tocsin.gateways.mcp import mount
 from tocsin.gateways.websocket import gateway as websocket
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.service import Hub
 
-__all__ = ["Neighbours", "load_mcp", "neighbours", "project_app"]
+__all__ = ["Neighbours", "neighbours", "project_app"]
 
 _log = logging.getLogger("tocsin.hub")
 
@@ -42,21 +44,9 @@ async def neighbours(hub: Hub, gateways: AsyncExitStack) -> Neighbours:
         *DashboardGateway(hub).routes(),
     ]
     endpoints: list[Endpoint] = [*websocket.ENDPOINTS, *dashboard.ENDPOINTS]
-    mount = load_mcp()
-    if mount is None:
+    if find_spec("mcp") is None:
         _log.info("no MCP: pip install 'tocsin[mcp]'")
     else:
         routes.append(await gateways.enter_async_context(mount.mcp_route(hub)))
         endpoints += mount.ENDPOINTS
     return Neighbours(routes, endpoints)
-
-
-def load_mcp() -> Any:
-    """Import the MCP gateway, or return null where its library is not installed."""
-    try:
-        from tocsin.gateways.mcp import mount
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("tocsin"):
-            raise
-        return None
-    return mount

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.jobs.tables import contents
 from tests.pipeline.test_message_life import STORY, accepted
 from tests.pipeline.traffic import DAY_US, START, day_of, simulated, write_segment, write_segments
+from tests.pipeline.without_spark import run_here
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.events import Event
@@ -17,7 +18,6 @@ from tocsin.pipeline.bronze.ingest import ingest
 from tocsin.pipeline.bronze.landing_zone import landed_segments
 from tocsin.pipeline.catalogue import COLUMNS, VIEWS, in_order, open_tables, open_warehouse
 from tocsin.pipeline.engine.duck import rows_of
-from tocsin.pipeline.engine.tasks import run_tasks
 from tocsin.pipeline.jobs.refresh import refresh
 from tocsin.pipeline.jobs.refresh_tasks import Settle
 from tocsin.pipeline.jobs.run import run
@@ -29,9 +29,9 @@ from tocsin.pipeline.settings import Settings
 FACTS = ("message_minute", "message_hour", "queue_second", "thread_day")
 
 
-def step(spark: SparkSession, warehouse: Warehouse, landing: Path) -> Snapshot:
-    ingest(spark, warehouse, landing, landed_segments(landing))
-    return refresh(spark, warehouse)
+def step(session: SparkSession, warehouse: Warehouse, landing: Path) -> Snapshot:
+    ingest(session, warehouse, landing, landed_segments(landing))
+    return refresh(session, warehouse)
 
 
 def paths(state: Snapshot, name: str, day: int | None = None) -> set[str]:
@@ -44,7 +44,7 @@ def asked(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
         return rows_of(tables, query)
 
 
-def test_only_what_changed_is_made_anew(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+def test_only_what_changed_is_made_anew(no_spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
     beat = ev.SessionHeartbeat
     first: list[Event] = [
         beat(START, "s"),
@@ -54,7 +54,7 @@ def test_only_what_changed_is_made_anew(spark: SparkSession, warehouse: Warehous
     ]
     write_segment(landing, "p", 1, first)
     write_segment(landing, "q", 1, [beat(START, "s"), beat(START, "s")])
-    one = step(spark, warehouse, landing)
+    one = step(no_spark, warehouse, landing)
     assert {name: len(one.files(name)) for name in ("session_part", "occurrence")} == {
         "session_part": 2,
         "occurrence": 0,
@@ -62,7 +62,7 @@ def test_only_what_changed_is_made_anew(spark: SparkSession, warehouse: Warehous
     assert len(paths(one, "message_hour")) == 1
 
     write_segment(landing, "p", 5, [beat(START + DAY_US, "s"), accepted(START + DAY_US, "next")])
-    two = step(spark, warehouse, landing)
+    two = step(no_spark, warehouse, landing)
     for name in FACTS:
         assert paths(two, name, 0) == paths(one, name, 0), f"a day of {name} was made anew for nothing"
         assert paths(two, name, 1), name
@@ -71,41 +71,41 @@ def test_only_what_changed_is_made_anew(spark: SparkSession, warehouse: Warehous
 
     late = ev.MessageExpired(START + 8 * DAY_US, 2, "ttl", START + DAY_US, 5.0, 0.0)
     write_segment(landing, "p", 7, [late])
-    three = step(spark, warehouse, landing)
+    three = step(no_spark, warehouse, landing)
     assert paths(three, "message_hour", 1) == paths(two, "message_hour", 1)
     assert not paths(three, "message_hour", 0) & paths(two, "message_hour", 0), "the day of its acceptance was kept"
     found = asked(warehouse, "SELECT message, state FROM message_life ORDER BY message")
     assert [(row["message"], row["state"]) for row in found] == [(2, "expired"), (3, "offered"), (6, "queued")]
     moved = asked(warehouse, 'SELECT us(second) AS us, "left" FROM queue_second WHERE "left" > 0 ORDER BY us')
     assert [(row["us"], row["left"]) for row in moved] == [(START, 1), (START + 8 * DAY_US, 1)]
-    assert step(spark, warehouse, landing).version == three.version, "nothing was new"
+    assert step(no_spark, warehouse, landing).version == three.version, "nothing was new"
 
 
-def test_a_new_policy_counts_again_from_its_day_on(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+def test_a_new_policy_counts_again_from_its_day_on(no_spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
     def hours(day: int) -> list[int | None]:
         where = f"date = DATE '{day_of(START + day * DAY_US)}'"
         return [row["bound_us"] for row in asked(warehouse, f"SELECT bound_us FROM message_hour WHERE {where}")]
 
     write_segment(landing, "p", 1, [accepted(START, "early")])
     write_segment(landing, "p", 2, [accepted(START + DAY_US + 100, "later")])
-    one = step(spark, warehouse, landing)
+    one = step(no_spark, warehouse, landing)
     assert (hours(0), hours(1)) == ([None], [None])
     policy = b'{"aging": {"enabled": true, "threshold_s": 60, "boost_levels": 1}}'
     write_segment(landing, "p", 3, [ev.PolicyAdopted(START + DAY_US, "boss", 1, "late news", policy)])
-    two = step(spark, warehouse, landing)
+    two = step(no_spark, warehouse, landing)
     assert paths(two, "message_hour", 0) == paths(one, "message_hour", 0)
     assert (hours(0), hours(1)) == ([None], [180_000_000])
 
 
 def test_a_run_opens_no_more_files_after_many_runs(
-    spark: SparkSession, warehouse: Warehouse, landing: Path, monkeypatch: pytest.MonkeyPatch
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each day has its segment, with a message that ends and a refusal; only the first adopts a policy."""
     given: list[Settle] = []
 
-    def recorded(spark: SparkSession, work: Any, assignments: Any, result: Any) -> Any:
+    def recorded(session: SparkSession, work: Any, assignments: Any, result: Any) -> Any:
         given.extend(one for one in assignments if isinstance(one, Settle))
-        return run_tasks(spark, work, assignments, result)
+        return run_here(session, work, assignments, result)
 
     monkeypatch.setattr("tocsin.pipeline.jobs.refresh.run_tasks", recorded)
     policy = b'{"aging": {"enabled": true, "threshold_s": 60, "boost_levels": 1}}'
@@ -117,7 +117,7 @@ def test_a_run_opens_no_more_files_after_many_runs(
         ended = ev.MessageExpired(at + 1, seq + 1, "ttl", at, 5.0, 0.0)
         write_segment(landing, "p", seq, [first, accepted(at, f"m{day}"), ended, refused])
         given.clear()
-        state = step(spark, warehouse, landing)
+        state = step(no_spark, warehouse, landing)
         opened.append([file.path for task in given for file in (*task.stale, *task.kept, *task.policies)])
     assert len(state.files("occurrence")) == 6
     (adopted,) = paths(state, "occurrence", 0)
@@ -126,7 +126,9 @@ def test_a_run_opens_no_more_files_after_many_runs(
     assert [row["bound_us"] for row in bounds] == [180_000_000] * 6
 
 
-def test_files_of_policies_are_known_after_compaction(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+def test_files_of_policies_are_known_after_compaction(
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path
+) -> None:
     def ranges() -> list[tuple[int, int]]:
         files = warehouse.current().files("occurrence")
         return [(file.low, file.high) for file in sorted(files, key=lambda file: (file.date, file.low, file.high))]
@@ -138,22 +140,22 @@ def test_files_of_policies_are_known_after_compaction(spark: SparkSession, wareh
     adopted: list[Event] = [ev.PolicyAdopted(START, "boss", version, "", b"{}") for version in (1, 2)]
     for seq, event in enumerate([*adopted, *refused], 1):
         write_segment(landing, "p", seq, [event])
-        step(spark, warehouse, landing)
+        step(no_spark, warehouse, landing)
     assert ranges() == [(0, 0), (0, 0), (1, 1), (2, 2), (0, 0), (0, 0)]
     compact(warehouse, Housekeeping())
     assert ranges() == [(1, 2), (0, 0)]
 
 
-def test_a_changed_definition_makes_its_table_anew(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+def test_a_changed_definition_makes_its_table_anew(no_spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
     write_segment(landing, "p", 1, STORY)
-    one = step(spark, warehouse, landing)
+    one = step(no_spark, warehouse, landing)
 
     def outdated(*names: str) -> Snapshot:
         """Commit the state with other digests of some tables, as an older version would have left it."""
         before = warehouse.current()
         earlier = before.release.made_as | dict.fromkeys(names, "of an older version")
         warehouse.release(before, Batch(0, "refresh", 0, 0.1), {}, made_as=earlier)
-        return refresh(spark, warehouse)
+        return refresh(no_spark, warehouse)
 
     counted = outdated("message_hour")
     assert not paths(counted, "message_hour") & paths(one, "message_hour")
@@ -164,17 +166,19 @@ def test_a_changed_definition_makes_its_table_anew(spark: SparkSession, warehous
     assert {name: rebuilt.rows(name) for name in COLUMNS} == {name: one.rows(name) for name in COLUMNS}
 
 
-def test_messages_without_an_acceptance_are_not_shown(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+def test_messages_without_an_acceptance_are_not_shown(
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path
+) -> None:
     write_segment(landing, "p", 2, STORY[1:5])
-    assert step(spark, warehouse, landing).rows("message_life") == 1
+    assert step(no_spark, warehouse, landing).rows("message_life") == 1
     assert warehouse.current().rows("message_hour") == 0
     write_segment(landing, "p", 1, STORY[:1])
-    found = step(spark, warehouse, landing)
+    found = step(no_spark, warehouse, landing)
     assert (found.rows("message_life"), found.rows("message_hour")) == (1, 1)
 
 
 def test_tables_in_buckets_are_the_same_tables(
-    spark: SparkSession, warehouse: Warehouse, landing: Path, settings: Settings
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path, settings: Settings
 ) -> None:
     """Many small tasks, each with some files and a bucket of the messages, in two batches."""
     events, _ = simulated(7, 300)
@@ -186,25 +190,13 @@ def test_tables_in_buckets_are_the_same_tables(
             target = landing / path.relative_to(away)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.rename(target)
-        run(spark, small, landing)
-    run(spark, warehouse, landing)
+        run(no_spark, small, landing)
+    run(no_spark, warehouse, landing)
     assert len(small.current().files("message_hour")) > len(warehouse.current().files("message_hour"))
     names = ["message_life", *(view.name for view in VIEWS)]
     wanted, found = contents(warehouse, *names), contents(small, *names)
     for name in names:
         assert found[name] == wanted[name], name
-
-
-def test_a_run_is_few_jobs_and_few_tables(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
-    """However many views there are: one job for the segments, and one each to fold, settle and follow threads."""
-    tracker = spark.sparkContext.statusTracker()
-    write_segment(landing, "p", 1, STORY)
-    before = len(tracker.getJobIdsForGroup(None))
-    run(spark, warehouse, landing)
-    assert len(tracker.getJobIdsForGroup(None)) - before == 4
-    above_bronze = set(COLUMNS) - {"event", "quarantine", "segment"}
-    assert len(above_bronze) == 7
-    assert warehouse.current().files("session_part") == [], "a table was written whose kinds did not occur"
 
 
 def test_a_view_comes_after_its_inputs() -> None:

@@ -1,117 +1,35 @@
-"""Jobs that are killed between writing and committing, and jobs with segments and tables on S3."""
+"""Jobs with segments and tables on S3: one that is killed between writing and committing, and a stream."""
 
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.jobs.tables import contents
-from tests.pipeline.jobs.test_run import wrong
-from tests.pipeline.traffic import simulated, write_segments
-from tocsin.pipeline.bronze import ingest as ingestion
-from tocsin.pipeline.catalogue import VIEWS, open_warehouse
-from tocsin.pipeline.jobs import refresh as refreshing
+from tests.pipeline.jobs.kills import check, expected, segments
+from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.jobs.run import run
 from tocsin.pipeline.jobs.status import status
 from tocsin.pipeline.jobs.stream import start_stream
-from tocsin.pipeline.jobs.verify import verify
-from tocsin.pipeline.lake.compaction import Housekeeping, compact, vacuum
-from tocsin.pipeline.lake.delta_table import StoredTable
 from tocsin.pipeline.lake.storage import open_storage
-from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings
+
+__all__ = ["expected", "segments"]
 
 #: Each test starts several processes: on a busy machine they take longer than the others may.
 pytestmark = pytest.mark.timeout(900)
-#: Stored tables whose rows do not depend on how events came, and a view of each subject.
-NAMES = ("event", "message_life", "occurrence", "traffic", "delivery_sla", "agent_session", "thread", "policy_span")
-assert set(NAMES[3:]) <= {view.name for view in VIEWS}
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
 
 
 @pytest.fixture
-def segments(landing: Path) -> list[Path]:
-    """A history of two days' segments, in the folder `landing`."""
-    return write_segments(landing, "p", simulated(31, 250)[0], 400)
-
-
-@pytest.fixture
-def uploaded(landing: Path, segments: list[Path], s3: str) -> str:
+def uploaded(segments: Path, s3: str) -> str:
     """A landing zone on S3 with the same segments."""
     zone = open_storage(f"{s3}/segments")
-    for path in segments:
-        zone.put(path, path.relative_to(landing).as_posix())
+    for path in sorted(segments.rglob("*.zst")):
+        zone.put(path, path.relative_to(segments).as_posix())
     return zone.url
-
-
-@pytest.fixture
-def expected(spark: SparkSession, warehouse: Warehouse, landing: Path, segments: list[Path]) -> dict[str, list[str]]:
-    """The tables that a run in a folder makes, without a kill."""
-    run(spark, warehouse, landing)
-    return contents(warehouse, *NAMES)
-
-
-def run_here(_: SparkSession, work: Callable[[Any], Any], assignments: Sequence[Any], __: type) -> list[Any]:
-    """Stand for `run_tasks`."""
-    return [work(assignment) for assignment in assignments]
-
-
-def check(house: Warehouse, zone: str, expected: dict[str, list[str]]) -> None:
-    """Check the tables after compaction, and that nothing is left over."""
-    assert wrong(verify(house, zone, ())) == []
-    done = Housekeeping()
-    compact(house, done)
-    vacuum(house, done)
-    state = house.current()
-    assert sorted(house.data_files()) == sorted(file.path for name in state.tables for file in state.files(name))
-    assert house.storage.listed("_partial") == {}
-    assert contents(house, *NAMES) == expected
-
-
-def test_killed_at_every_commit(
-    spark: SparkSession,
-    settings: Settings,
-    tmp_path: Path,
-    landing: Path,
-    expected: dict[str, list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each attempt gets further than the one before, and ends with files that are written and not committed.
-
-    Tasks run in this process: there are a dozen attempts and more, and what is tested is the driver's.
-    """
-    monkeypatch.setattr(ingestion, "run_tasks", run_here)
-    monkeypatch.setattr(refreshing, "run_tasks", run_here)
-    house = open_warehouse(tmp_path / "lake", settings)
-    commit, allowed, attempts = StoredTable.commit, [0], 0
-
-    def counted(table: StoredTable, *arguments: Any, **options: Any) -> int:
-        if allowed[0] == 0:
-            raise Killed
-        allowed[0] -= 1
-        return commit(table, *arguments, **options)
-
-    monkeypatch.setattr(StoredTable, "commit", counted)
-    while True:
-        allowed[0] = attempts
-        try:
-            run(spark, house, landing)
-            break
-        except Killed:
-            attempts += 1
-            assert wrong(verify(open_warehouse(tmp_path / "lake", settings), None, ())) == []
-    assert attempts > 5
-    monkeypatch.setattr(StoredTable, "commit", commit)
-    check(house, str(landing), expected)
 
 
 def test_a_process_killed_between_write_and_commit(

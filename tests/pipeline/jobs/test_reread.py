@@ -13,9 +13,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.jobs.tables import EVERYTHING, contents, found_lives
-from tests.pipeline.jobs.test_refresh import paths as paths_of
-from tests.pipeline.test_message_life import accepted
+from tests.pipeline.jobs.tables import EVERYTHING, contents
 from tests.pipeline.traffic import DAY_US, START, simulated, write_segment, write_segments
 from tocsin import zstd
 from tocsin.core import events as ev
@@ -40,16 +38,16 @@ def events() -> list[Event]:
     return simulated(41, 300)[0]
 
 
-def as_made_at_once(spark: SparkSession, settings: Settings, warehouse: Warehouse, landing: Path) -> None:
+def as_made_at_once(no_spark: SparkSession, settings: Settings, warehouse: Warehouse, landing: Path) -> None:
     """Compare all tables with those of a warehouse that never had anything else; check that nothing is left to do."""
     assert not [check for check in verify(warehouse, landing) if not check.balances]
     oracle = open_warehouse(warehouse.root.parent / "oracle", settings)
-    run(spark, oracle, landing)
+    run(no_spark, oracle, landing)
     expected, found = contents(oracle), contents(warehouse)
     for name in EVERYTHING:
         assert found[name] == expected[name], f"{name} differs"
     before = warehouse.current().version
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     assert warehouse.current().version == before
 
 
@@ -64,93 +62,63 @@ def damage(path: Path) -> bytes:
 
 
 def test_a_segment_that_was_cut_off_is_read_when_it_is_whole(
-    spark: SparkSession, settings: Settings, warehouse: Warehouse, landing: Path, events: list[Event]
+    no_spark: SparkSession, settings: Settings, warehouse: Warehouse, landing: Path, events: list[Event]
 ) -> None:
     paths = write_segments(landing, "p", events, 200)
     whole = paths[1].read_bytes()
     paths[1].write_bytes(whole[: len(whole) // 2])
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     assert warehouse.current().rows("quarantine") == 1
     watch = SegmentWatch(warehouse, landing)
     assert not watch.new()
     paths[1].write_bytes(whole)
     assert list(watch.new()) == [paths[1].relative_to(landing).as_posix()]
     assert status(warehouse, landing)["lag"]["segments"] == 1
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     assert not watch.new()
     assert warehouse.current().rows("quarantine") == 0
-    as_made_at_once(spark, settings, warehouse, landing)
+    as_made_at_once(no_spark, settings, warehouse, landing)
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_events_of_a_repaired_segment_take_the_place_of_the_old_ones(
-    spark: SparkSession, settings: Settings, warehouse: Warehouse, landing: Path, events: list[Event], place: int
+    no_spark: SparkSession, settings: Settings, warehouse: Warehouse, landing: Path, events: list[Event], place: int
 ) -> None:
     paths = write_segments(landing, "p", events, 200)
     write_segments(landing, "q", events[:300], 200)
     whole = damage(paths[place])
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     compact(warehouse, Housekeeping())
     others = {file.path for file in warehouse.current().files("message_life") if file.project == "q"}
     paths[place].write_bytes(whole)
-    ingestion.ingest(spark, warehouse, landing, landed_segments(landing))
+    ingestion.ingest(no_spark, warehouse, landing, landed_segments(landing))
     # A run that was killed between its two commits: the tables are out of date, which verify reports.
     waiting = [check.what for check in verify(warehouse, landing) if not check.balances]
     assert any("makes anew, after a repair" in what for what in waiting)
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     assert others <= {file.path for file in warehouse.current().files("message_life")}
-    as_made_at_once(spark, settings, warehouse, landing)
-
-
-def test_a_repair_makes_anew_only_the_days_that_it_touches(
-    spark: SparkSession, settings: Settings, warehouse: Warehouse, landing: Path
-) -> None:
-    """The removed event expired a message of the first day, so that one is folded again from its other events."""
-    expired = ev.MessageExpired(START + 2 * DAY_US, 3, "ttl", START + DAY_US, 5.0, 0.0)
-    days: list[list[Event]] = [
-        [ev.SessionHeartbeat(START, "s"), accepted(START, "a"), accepted(START, "b")],
-        [accepted(START + DAY_US, "c"), ev.MessageOffered(START + DAY_US, 100_001, "s", 1, 1, 0, False)],
-        [expired, accepted(START + 2 * DAY_US, "d"), ev.RecallRefused(START + 2 * DAY_US, "d", "bob", "unknown")],
-        [accepted(START + 3 * DAY_US, "e"), ev.SessionHeartbeat(START + 3 * DAY_US, "s")],
-    ]
-    for day, some in enumerate(days):
-        write_segment(landing, "p", 1 + day * 100_000, some)
-    run(spark, warehouse, landing)
-    before = warehouse.current()
-    write_segment(landing, "p", 200_001, [ev.SessionHeartbeat(START + 2 * DAY_US, "s"), *days[2][1:2]])
-    run(spark, warehouse, landing)
-    after = warehouse.current()
-    for name in ("message_hour", "message_minute", "queue_second", "session_part", "occurrence"):
-        for day in range(4):
-            old, new = (paths_of(state, name, day) for state in (before, after))
-            touched = day == 2 or (day == 0 and name not in ("session_part", "occurrence"))
-            assert (old == new) is not touched or not old | new, f"day {day} of {name}"
-    states = {number: row["state"] for (_, number), row in found_lives(warehouse).items()}
-    assert states == {2: "queued", 3: "queued", 100_001: "offered", 200_002: "queued", 300_001: "queued"}
-    oracle = open_warehouse(warehouse.root.parent / "oracle", settings)
-    run(spark, oracle, landing)
-    assert contents(warehouse) == contents(oracle)
+    as_made_at_once(no_spark, settings, warehouse, landing)
 
 
 def test_a_segment_with_the_same_content_is_not_ingested_again(
-    spark: SparkSession, warehouse: Warehouse, landing: Path, events: list[Event]
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path, events: list[Event]
 ) -> None:
     paths = write_segments(landing, "p", events[:300], 100)
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     before = warehouse.current()
     os.utime(paths[0], (1, 1))
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     after = warehouse.current()
     assert [after.release.tables[name] for name in ("event", "message_life")] == [
         before.release.tables[name] for name in ("event", "message_life")
     ]
     assert not [check for check in verify(warehouse, landing) if not check.balances]
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     assert warehouse.current().version == after.version == before.version + 1
 
 
 def test_a_repair_only_adds_events_where_retention_has_dropped_some(
-    spark: SparkSession, settings: Settings, tmp_path: Path, landing: Path
+    no_spark: SparkSession, settings: Settings, tmp_path: Path, landing: Path
 ) -> None:
     """The tables of such a project could not be made anew from bronze."""
     short = msgspec.structs.replace(settings, retention_days={"default": None, "event": 30})
@@ -158,17 +126,17 @@ def test_a_repair_only_adds_events_where_retention_has_dropped_some(
     days = [[ev.SessionHeartbeat(at, "s") for at in range(day, day + 4)] for day in (START, START + 9 * DAY_US)]
     for first, some in zip((1, 5), days, strict=True):
         write_segment(landing, "p", first, some[:2])
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     retire(warehouse, Housekeeping(), datetime.fromtimestamp((START + 35 * DAY_US) / 1_000_000, UTC))
     assert warehouse.current().projects["p"].retired == 2
     for first, some in zip((1, 5), days, strict=True):
         write_segment(landing, "p", first, some)
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     state = warehouse.current()
     assert (state.projects["p"].retired, state.projects["p"].covered) == (2, [(1, 2), (5, 8)])
     assert state.rows("event") == 4
     assert {check.name for check in verify(warehouse, landing) if not check.balances} == {"sequence", "gap"}
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     assert warehouse.current().version == state.version
 
 
@@ -188,7 +156,7 @@ def earlier_version(missing: str) -> Callable[[Assignment], Ingested]:
 
 
 def test_lines_of_kinds_that_were_unknown_are_read_after_an_upgrade(
-    spark: SparkSession,
+    no_spark: SparkSession,
     settings: Settings,
     warehouse: Warehouse,
     landing: Path,
@@ -202,30 +170,30 @@ def test_lines_of_kinds_that_were_unknown_are_read_after_an_upgrade(
     }
     kind = max((kind for kind in having if len(having[kind]) < len(paths)), key=lambda kind: len(having[kind]))
     monkeypatch.setattr(ingestion, "ingest_segment", earlier_version(kind))
-    run(spark, warehouse, landing)
+    run(no_spark, warehouse, landing)
     monkeypatch.undo()
     missing = sum(type(event).__name__ == kind for event in events)
     assert warehouse.current().rows("event") == len(events) - missing
     assert status(warehouse, landing)["rereadable"] == len(having[kind])
     untouched = [path for path in paths if path not in having[kind]]
     marks = ingested_segments(warehouse, warehouse.current())
-    outcome = reread(spark, warehouse, landing)
+    outcome = reread(no_spark, warehouse, landing)
     assert (outcome.segments, outcome.events) == (len(having[kind]), missing)
     after = ingested_segments(warehouse, warehouse.current())
     assert all(after[name] == marks[name] for name in (path.relative_to(landing).as_posix() for path in untouched))
     assert warehouse.current().rows("quarantine") == 0
-    assert reread(spark, warehouse, landing).segments == 0
-    as_made_at_once(spark, settings, warehouse, landing)
+    assert reread(no_spark, warehouse, landing).segments == 0
+    as_made_at_once(no_spark, settings, warehouse, landing)
 
 
 def test_all_rejected_lines_can_be_read_again(
-    spark: SparkSession, warehouse: Warehouse, landing: Path, events: list[Event]
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path, events: list[Event]
 ) -> None:
     (path,) = write_segments(landing, "p", events[:50], 100)
     path.write_bytes(zstd.compress(zstd.decompress(path.read_bytes()) + b"no event\n" + b'{"kind":"Later","seq":9}\n'))
-    run(spark, warehouse, landing)
-    assert reread(spark, warehouse, landing).segments == 0
-    outcome = reread(spark, warehouse, landing, rejected=True)
+    run(no_spark, warehouse, landing)
+    assert reread(no_spark, warehouse, landing).segments == 0
+    outcome = reread(no_spark, warehouse, landing, rejected=True)
     assert (outcome.segments, outcome.events) == (1, 0)
     (mark,) = ingested_segments(warehouse, warehouse.current()).values()
     assert (mark.events, mark.quarantined, mark.duplicates, mark.unknown_kinds) == (50, 2, 0, ["Later"])

@@ -1,6 +1,5 @@
 """The jobs: at once, in parts, out of order, streamed and compacted, with the same tables each time."""
 
-import os
 import random
 import shutil
 from contextlib import nullcontext
@@ -17,6 +16,7 @@ from tests.pipeline.jobs.tables import EVERYTHING, contents, found_lives
 from tests.pipeline.oracle import lives
 from tests.pipeline.test_message_life import same
 from tests.pipeline.traffic import DAY_US, START, simulated, write_segment, write_segments
+from tests.soak import SOAK, scaled
 from tocsin.cli.commands import app
 from tocsin.cli.pipeline import building
 from tocsin.core import events as ev
@@ -34,8 +34,6 @@ from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings
 from tocsin.pipeline.tables.table import View
 from tocsin.pipeline.views.messages.traffic import TRAFFIC
-
-SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 
 
 def asked(warehouse: Warehouse, query: str) -> list[tuple[Any, ...]]:
@@ -58,7 +56,7 @@ def arrive(paths: list[Path], away: Path, landing: Path) -> None:
 @pytest.mark.skipif(not SOAK, reason="all tables several times over take minutes: make soak")
 def test_the_same_tables_whichever_way(spark: SparkSession, tmp_path: Path, settings: Settings) -> None:
     """One history of two projects: at once; in parts that arrive out of order; streamed."""
-    histories = {name: simulated(seed, 1500 if SOAK else 250)[0] for name, seed in (("apollo", 11), ("borealis", 12))}
+    histories = {name: simulated(seed, scaled(250, 1500))[0] for name, seed in (("apollo", 11), ("borealis", 12))}
     rng = random.Random(3)
     houses: dict[str, Warehouse] = {}
     for way in ("at-once", "in-parts", "streamed"):

@@ -1,7 +1,6 @@
 """Differential test: every view compared with plain Python, each day with the whole, and buckets with the whole."""
 
 import json
-import os
 from collections import Counter
 from datetime import date
 from itertools import pairwise
@@ -12,6 +11,7 @@ from tests.pipeline.history import History, played, simulated
 from tests.pipeline.rows import Given, Row, day_of, events, folded, in_order, made, opened, records, rows
 from tests.pipeline.views.latencies import spread
 from tests.pipeline.views.oracle import ORACLE
+from tests.soak import scaled
 from tocsin.core.events import MessageBoosted
 from tocsin.core.policy import policy_from
 from tocsin.pipeline.advice import Thresholds, advise, gather
@@ -21,7 +21,7 @@ from tocsin.pipeline.jobs.verify import balanced
 from tocsin.pipeline.tables.table import View
 from tocsin.policies import parse_policy
 
-SCALE = 10 if os.environ.get("TOCSIN_SOAK") else 1
+SCALE = scaled(1, 10)
 #: Views of events that the simulation does not produce; they have only literal tests.
 UNPLAYED = {"frame_drop", "load_shedding"}
 #: Views without rows here, because no pushed message of these histories waits; literal tests have some.

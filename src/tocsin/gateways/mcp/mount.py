@@ -5,16 +5,17 @@ document. There is no session to lose, so a client continues after the hub was r
 notification is pushed, because every answer carries the agent's urgent messages.
 """
 
+import asyncio
+import importlib
 import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -25,9 +26,7 @@ from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.mcp.calling import call_tool
-from tocsin.gateways.mcp.direct import DirectCalls
 from tocsin.gateways.mcp.hub_call import HubToolCall
-from tocsin.gateways.mcp.server import Context, build_server
 from tocsin.gateways.mcp.tool_call import ToolCall, limits_of
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.gateways.mcp.toolsets import parse_toolsets
@@ -35,6 +34,10 @@ from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.hub.config import ServerConfig, is_loopback
 from tocsin.hub.service import Hub
 from tocsin.wire.traces import trace_in
+
+if TYPE_CHECKING:
+    from tocsin.gateways.mcp.library import Library
+    from tocsin.gateways.mcp.server import Context
 
 __all__ = ["ENDPOINTS", "PATH", "mcp_route"]
 
@@ -59,19 +62,52 @@ _is_loopback = lru_cache(maxsize=64)(is_loopback)
 @asynccontextmanager
 async def mcp_route(hub: Hub) -> AsyncIterator[Route]:
     """Serve MCP beside the HTTP gateway for as long as the context lasts."""
-    logging.getLogger("mcp").setLevel(logging.WARNING)
-    server = build_server(_tool_call_of, hub.config.mcp_toolsets)
-    manager = StreamableHTTPSessionManager(
-        server,
-        json_response=True,
-        stateless=True,
-        max_request_body_size=hub.config.mcp_bytes_max,
-    )
-    async with manager.run():
-        yield Route(PATH, _Endpoint(hub, manager, DirectCalls(server)), name="mcp")
+    library = _LateLibrary(hub.config)
+    try:
+        yield Route(PATH, _Endpoint(hub, library), name="mcp")
+    finally:
+        await library.close()
 
 
-def _tool_call_of(context: Context) -> ToolCall:
+class _LateLibrary:
+    """The MCP library, imported in a thread when the first request needs it.
+
+    A hub that no MCP client calls starts, opens projects and takes them over without it.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._closing = asyncio.Event()
+        self._opened: asyncio.Future[Library] | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def opened(self) -> "Library":
+        """Return what answers requests."""
+        if self._opened is None:
+            self._opened = asyncio.get_running_loop().create_future()
+            self._serving = asyncio.create_task(self._serve(self._opened))
+        return await asyncio.shield(self._opened)
+
+    async def _serve(self, opened: "asyncio.Future[Library]") -> None:
+        """Keep the library's tasks in one task, whichever request opens it and whichever closes it."""
+        try:
+            module = await asyncio.to_thread(importlib.import_module, "tocsin.gateways.mcp.library")
+            async with module.open_library(_tool_call_of, self._config) as library:
+                opened.set_result(library)
+                await self._closing.wait()
+        except Exception as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
+
+    async def close(self) -> None:
+        """End what the library has running."""
+        self._closing.set()
+        if self._serving is not None:
+            await self._serving
+
+
+def _tool_call_of(context: "Context") -> ToolCall:
     request: Request = context.request  # type: ignore[assignment]
     tool_call: HubToolCall = request.scope[_TOOL_CALL]
     tool_call.trace = trace_in(context.meta or {}) or trace_in(request.headers)
@@ -93,10 +129,9 @@ class _Ask(msgspec.Struct):
 class _Endpoint:
     """Answers tool calls, and passes other requests to the MCP server."""
 
-    def __init__(self, hub: Hub, manager: StreamableHTTPSessionManager, direct: DirectCalls) -> None:
+    def __init__(self, hub: Hub, library: _LateLibrary) -> None:
         self._hub = hub
-        self._manager = manager
-        self._direct = direct
+        self._library = library
         self._limits = limits_of(hub.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,7 +174,8 @@ class _Endpoint:
         toolsets = parse_toolsets(request.query_params.get("toolsets") or request.headers.get(_TOOLSETS, ""))
         with self._hub.request_limits.one_of(grant.agent):
             body = await read_body(request, config.mcp_bytes_max, config)
-            direct = self._direct.read(request, body)
+            library = await self._library.opened()
+            direct = library.direct.read(request, body)
             exchange.called(_parsed(body).tool if direct is None else direct.name)
             caller, piggyback = grant.caller, self._hub.project.piggyback
             receipt = piggyback.next_call(caller, ",".join(request.headers.getlist(_RECEIPT)))
@@ -149,11 +185,11 @@ class _Endpoint:
                 await receipt
             if direct is None:
                 exchange.body = body
-                await self._manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
+                await library.manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
                 return
             tool_call.trace = trace_in(direct.meta) or trace_in(request.headers)
             result = await call_tool(tool_call, direct.name, direct.arguments, tool_call.inbox)
-        response = Response(self._direct.answer(direct, result), media_type="application/json")
+        response = Response(library.direct.answer(direct, result), media_type="application/json")
         await response(scope, exchange.receive, exchange.send)
 
 

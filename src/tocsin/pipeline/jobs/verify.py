@@ -61,9 +61,10 @@ def verify(warehouse: Warehouse, landing: Place | None, views: tuple[View, ...] 
     if any(check.name == "files" and not check.balances for check in checks):
         return checks
     folded = state.with_files(event=[file for file in state.files("event") if file.path not in state.pending])
-    with open_tables(warehouse, state) as tables:
+    with open_tables(warehouse, state, names=()) as tables:
         checks += _bronze(tables, state)
-    with open_tables(warehouse, folded) as tables:
+    compared = [name for view in views if view.balance for name in (view.name, view.balance.counted)]
+    with open_tables(warehouse, folded, compared) as tables:
         checks += _messages(tables, state)
         for view in views:
             checks += balanced(tables, view)

@@ -1,0 +1,56 @@
+"""A job that is killed at each of its commits in turn, with tables in a folder."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.jobs.kills import check, expected, segments
+from tests.pipeline.jobs.test_run import wrong
+from tocsin.pipeline.catalogue import open_warehouse
+from tocsin.pipeline.jobs.run import run
+from tocsin.pipeline.jobs.verify import verify
+from tocsin.pipeline.lake.delta_table import StoredTable
+from tocsin.pipeline.settings import Settings
+
+__all__ = ["expected", "segments"]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def test_killed_at_every_commit(
+    no_spark: SparkSession,
+    settings: Settings,
+    tmp_path: Path,
+    segments: Path,
+    expected: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each attempt gets further than the one before, and ends with files that are written and not committed.
+
+    Tasks run in this process: there are a dozen attempts and more, and what is tested is the driver's.
+    """
+    house = open_warehouse(tmp_path / "lake", settings)
+    commit, allowed, attempts = StoredTable.commit, [0], 0
+
+    def counted(table: StoredTable, *arguments: Any, **options: Any) -> int:
+        if allowed[0] == 0:
+            raise Killed
+        allowed[0] -= 1
+        return commit(table, *arguments, **options)
+
+    monkeypatch.setattr(StoredTable, "commit", counted)
+    while True:
+        allowed[0] = attempts
+        try:
+            run(no_spark, house, segments)
+            break
+        except Killed:
+            attempts += 1
+            assert wrong(verify(open_warehouse(tmp_path / "lake", settings), None, ())) == []
+    assert attempts > 5
+    monkeypatch.setattr(StoredTable, "commit", commit)
+    check(house, str(segments), expected)
