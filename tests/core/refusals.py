@@ -1,5 +1,6 @@
 """Tables of refusals: how to be refused, and every field of the problem that must come back."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from tests.core.driver import Team
 from tocsin.core.commands import Caller, Command
 from tocsin.core.errors import CATALOGUE, Problem
 
-__all__ = ["LONG", "Refusal", "check", "refused_as"]
+__all__ = ["LONG", "Refusal", "check", "ids_of", "refused_as"]
 
 #: A name that is longer than a problem may repeat.
 LONG = "x" * 300
@@ -33,6 +34,11 @@ class Refusal(NamedTuple):
     facts: Mapping[str, object] = {}
     #: YAML that changes the default policy.
     policy: str | None = None
+
+
+def ids_of(rows: list[Refusal]) -> list[str]:
+    """Return plain ids of the tests of some rows."""
+    return [re.sub("[^a-z0-9]+", "-", row.name.lower()) for row in rows]
 
 
 def check(new_team: NewTeam, row: Refusal) -> None:

@@ -1,10 +1,12 @@
 """Refusals of commands about agents, sessions and work: every field of each problem, and the limits at their bounds."""
 
+from functools import partial
+
 import pytest
 
 from tests.core.conftest import NewTeam
 from tests.core.driver import Team
-from tests.core.refusals import LONG, Refusal, check, refused_as
+from tests.core.refusals import LONG, Refusal, check, ids_of, refused_as
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem
@@ -271,7 +273,7 @@ ROWS = [
     *(
         Refusal(
             f"a window of {window}",
-            lambda team, window=window: window_of(team, window),
+            partial(window_of, window=window),
             "E_VALIDATION_004",
             (f"of {window} ", "0 to 1024"),
             "$.window",
@@ -311,7 +313,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+@pytest.mark.parametrize("row", ROWS, ids=ids_of(ROWS))
 def test_a_refusal_names_what_is_wrong(new_team: NewTeam, row: Refusal) -> None:
     check(new_team, row)
 

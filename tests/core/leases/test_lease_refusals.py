@@ -4,7 +4,7 @@ import pytest
 
 from tests.core.conftest import NewTeam
 from tests.core.driver import Team
-from tests.core.refusals import LONG, Refusal, check
+from tests.core.refusals import LONG, Refusal, check, ids_of
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import Problem
@@ -306,7 +306,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+@pytest.mark.parametrize("row", ROWS, ids=ids_of(ROWS))
 def test_a_refusal_names_what_is_wrong(new_team: NewTeam, row: Refusal) -> None:
     check(new_team, row)
 

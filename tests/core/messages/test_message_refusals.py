@@ -1,10 +1,13 @@
 """Refusals of sends and of what follows them: every field of each problem, and the limits at their bounds."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from tests.core.conftest import NewTeam
 from tests.core.driver import START, CountedIds, Team
-from tests.core.refusals import LONG, Refusal, check
+from tests.core.refusals import LONG, Refusal, check, ids_of
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command
@@ -35,7 +38,7 @@ class Ask:
 class Sent:
     """Send one message in a fresh team."""
 
-    def __init__(self, sender: str, receiver: str, kind: str = "StatusUpdate", **parts: object) -> None:
+    def __init__(self, sender: str, receiver: str, kind: str = "StatusUpdate", **parts: Any) -> None:
         self.address, self.parts = (sender, receiver, kind), parts
 
     def __call__(self, team: Team) -> Problem:
@@ -442,7 +445,7 @@ ROWS = [
     *(
         Refusal(
             f"{kind} to another than the sender",
-            lambda team, kind=kind: confirmed(team, kind, "impl_002"),
+            partial(confirmed, kind=kind, receiver="impl_002"),
             "E_ROUTING_002",
             (kind, "msg_1_a", "manager_001"),
             "$.receiver.agentId",
@@ -454,7 +457,7 @@ ROWS = [
     *(
         Refusal(
             f"{kind} of an unknown message",
-            lambda team, kind=kind: confirm_unknown(team, kind),
+            partial(confirm_unknown, kind=kind),
             "E_STATE_001",
             (f"{LONG[:128]} was",),
             field,
@@ -506,7 +509,7 @@ ROWS = [
     *(
         Refusal(
             f"a drain of {limit}",
-            lambda team, limit=limit: drain(team, limit),
+            partial(drain, limit=limit),
             "E_VALIDATION_004",
             (f"limit of {limit} ", "1 to 500"),
             "$.limit",
@@ -549,14 +552,14 @@ ROWS = [
     *(
         Refusal(
             f"a dead letter cannot be {what}",
-            lambda team, what=what: confirm_the_dead(team, what),
+            partial(confirm_the_dead, what=what),
             "E_STATE_002",
             ("msg_000001_manager_001 is dead", f"cannot be {what}"),
         )
         for what in ("acknowledged", "processed", "rejected")
     ),
     *(
-        Refusal(f"redrive: {case}", lambda team, case=case: redriven(team, case), code, says, retryable=False)
+        Refusal(f"redrive: {case}", partial(redriven, case=case), code, says, retryable=False)
         for case, code, says in (
             ("unknown", "E_STATE_001", ("msg_9_z",)),
             ("of another", "E_STATE_001", ("msg_000001_manager_001",)),
@@ -582,7 +585,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+@pytest.mark.parametrize("row", ROWS, ids=ids_of(ROWS))
 def test_a_refusal_names_what_is_wrong(new_team: NewTeam, row: Refusal) -> None:
     check(new_team, row)
 

@@ -1,12 +1,13 @@
 """Refusals of requests, approvals, discussions, topics, health reports and escalations: every field of each problem."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from tests.core.conftest import NewTeam
 from tests.core.driver import Team
-from tests.core.refusals import LONG, Refusal, check
+from tests.core.refusals import LONG, Refusal, check, ids_of
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Command
 from tocsin.core.errors import Problem
@@ -33,6 +34,10 @@ def request_within(timeout_s: float) -> Callable[[Team], Problem]:
         return team.refused(request(team, timeout_s, "t-2"), "impl_001")
 
     return ask
+
+
+def request_to(team: Team, receiver: str) -> Problem:
+    return team.refused(request(team, receiver=receiver), "impl_001")
 
 
 def same_thread(team: Team) -> Problem:
@@ -207,7 +212,7 @@ ROWS = [
     *(
         Refusal(
             f"a request to {receiver}",
-            lambda team, receiver=receiver: team.refused(request(team, receiver=receiver), "impl_001"),
+            partial(request_to, receiver=receiver),
             "E_ROUTING_002",
             ("one other agent",),
             "$.receiver.agentId",
@@ -472,7 +477,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+@pytest.mark.parametrize("row", ROWS, ids=ids_of(ROWS))
 def test_a_refusal_names_what_is_wrong(new_team: NewTeam, row: Refusal) -> None:
     check(new_team, row)
 
