@@ -10,12 +10,16 @@ import os
 import resource
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mutmut.mutation import trampoline
 
 __all__ = ["Runs"]
+
+#: mutmut asks here which mutant to run; it is installed only where mutants are made.
+TRAMPOLINE: Any = import_module("mutmut.mutation.trampoline")
 
 SURVIVED, KILLED, UNTESTED = 0, 1, 33
 #: Processor time that a test may take beside ten times what it took before, seconds; then the mutant is in a loop.
@@ -72,7 +76,7 @@ class Runs:
         """Run tests against a mutant until one fails; this process ends then."""
         code = KILLED
         try:
-            trampoline.get_mutant_under_test = lambda: mutant
+            TRAMPOLINE.get_mutant_under_test = lambda: mutant
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
             for item, following in zip(chosen, [*chosen[1:], None], strict=True):
                 self._limit_processor(self._took.get(item.nodeid, 0.0))
