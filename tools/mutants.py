@@ -29,7 +29,7 @@ NOTHING = "none"
 def copy_project(folder: str, tests: list[str]) -> None:
     """Copy what git knows of the project, with settings for mutmut; a file that has not changed is left alone.
 
-    mutmut runs new tests only, to see what they reach; so if a test has changed, its statistics are removed.
+    mutmut runs new tests only, to see what they reach; so a test that has changed is made a new one.
     """
     settings = {
         "source_paths": ["src"],
@@ -54,8 +54,24 @@ def copy_project(folder: str, tests: list[str]) -> None:
         (PROJECT / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, PROJECT / name)
     (PROJECT / "pyproject.toml").write_text(written, encoding="utf-8")
-    if any(name.startswith("tests/") for name in gone | (changed & before)):
-        (PROJECT / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
+    forget_reach({name for name in gone | (changed & before) if name.startswith("tests/")})
+
+
+def forget_reach(files: set[str]) -> None:
+    """Remove the tests of some files from mutmut's statistics, or all if other tests may depend on a file."""
+    statistics = PROJECT / "mutants" / "mutmut-stats.json"
+    if not files or not statistics.is_file():
+        return
+    if not all(Path(name).name.startswith("test_") for name in files):
+        statistics.unlink()
+        return
+    found = json.loads(statistics.read_text(encoding="utf-8"))
+    took, reached = found["duration_by_test"], found["tests_by_mangled_function_name"]
+    found["duration_by_test"] = {test: took[test] for test in took if test.split("::")[0] not in files}
+    found["tests_by_mangled_function_name"] = {
+        function: [test for test in tests if test.split("::")[0] not in files] for function, tests in reached.items()
+    }
+    statistics.write_text(json.dumps(found), encoding="utf-8")
 
 
 def mutmut(*names: str) -> subprocess.CompletedProcess[str]:

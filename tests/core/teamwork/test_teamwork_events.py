@@ -417,7 +417,7 @@ def test_a_consensus_that_must_be_ratified(new_team: NewTeam) -> None:
         assert voted == cmd.Discussed(name, "ratifying", {"agree": 2, "disagree": 0}, "agree")
         reached = told(story, "DiscussionOpened", "VoteCast", "WaitBegan")
         (approval,) = team.exchange.state.approvals
-        team.ask(cmd.DecideApproval(approval, verdict, "because"), "boss", cmd.ApprovalDecided)  # type: ignore[arg-type]
+        team.ask(cmd.DecideApproval(approval, verdict, "because"), "boss", cmd.ApprovalDecided)
         if verdict == "approve":
             assert reached == [
                 ("WaitShifted", "manager_001", "discussion", "dis", ("impl_002",)),

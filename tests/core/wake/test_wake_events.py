@@ -4,6 +4,7 @@ from tests.core.conftest import NewTeam
 from tests.core.driver import Team
 from tests.core.stories import Story, crew
 from tocsin.core import commands as cmd
+from tocsin.core import events as ev
 
 
 def waiting(new_team: NewTeam, policy: str | None = None) -> tuple[Team, Story]:
@@ -55,8 +56,8 @@ def test_a_wake_that_fails_is_tried_again_and_escalated(new_team: NewTeam) -> No
     assert told(story) == [("AgentWakeRequested", "impl_002", "wak", "msg_1_a", 2, 2, 16010000, 5.0, 136.01)]
     team.advance(121)
     assert told(story) == [("AgentWakeFailed", "impl_002", "wak", "msg_1_a", 2, 2, "not_attached", "", 120.0, 0, True)]
-    opened = [event for event in team.events if type(event).__name__ == "EscalationOpened"]
-    assert [(event.trigger, event.subject) for event in opened] == [("wake_failed", "impl_002")]  # type: ignore[attr-defined]
+    opened = team.happened(ev.EscalationOpened)
+    assert [(event.trigger, event.subject) for event in opened] == [("wake_failed", "impl_002")]
     team.attach("impl_002", "piggyback")
     assert not team.exchange.state.open_escalations
 
