@@ -24,6 +24,8 @@ TRAMPOLINE: Any = import_module("mutmut.mutation.trampoline")
 SURVIVED, KILLED, UNTESTED = 0, 1, 33
 #: Processor time that a test may take beside ten times what it took before, seconds; then the mutant is in a loop.
 CPU_S = 20
+#: Name of no mutant, and number of tests that are run without one.
+CONTROL, CONTROL_TESTS = "", 300
 #: Memory that a run may take: a loop that adds to a list ends there.
 MEMORY_BYTES = 4 << 30
 
@@ -42,8 +44,14 @@ class Runs:
         self.codes: dict[str, int] = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run every mutant."""
+        """Run every mutant, after a control without a mutant, which must pass."""
         items = {item.nodeid: item for item in session.items}
+        reached = {item.nodeid: item for mutant in self._mutants for item in self._chosen(mutant, items)}
+        quickest = sorted(reached.values(), key=lambda item: self._took.get(item.nodeid, 0.0))[:CONTROL_TESTS]
+        self._start(session, CONTROL, quickest)
+        self._wait()
+        if self.codes.pop(CONTROL) != SURVIVED:
+            pytest.exit("the tests fail without a mutant", returncode=1)
         for mutant in self._mutants:
             chosen = list(self._chosen(mutant, items))
             if not chosen:
@@ -51,13 +59,16 @@ class Runs:
                 continue
             if len(self._running) >= self._jobs:
                 self._wait()
-            process = os.fork()
-            if not process:
-                self._run(session, mutant, chosen)
-            self._running[process] = mutant
+            self._start(session, mutant, chosen)
         while self._running:
             self._wait()
         return True
+
+    def _start(self, session: pytest.Session, mutant: str, chosen: list[pytest.Item]) -> None:
+        process = os.fork()
+        if not process:
+            self._run(session, mutant, chosen)
+        self._running[process] = mutant
 
     def _chosen(self, mutant: str, items: dict[str, pytest.Item]) -> Iterator[pytest.Item]:
         """Yield the tests that reach the function of a mutant, the quickest first."""
