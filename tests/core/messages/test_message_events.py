@@ -3,6 +3,7 @@
 from tests.core.conftest import NewTeam
 from tests.core.stories import Story, crew
 from tocsin.core import commands as cmd
+from tocsin.core import events as ev
 from tocsin.core.protocol.timestamps import as_datetime
 
 TASK = {
@@ -261,3 +262,15 @@ def test_what_agents_are_charged_for(new_team: NewTeam) -> None:
         ("AgentCharged", "impl_001", "discussion", 5, 13.0, 987.0, 5.0, 20.0),
         ("AgentCharged", "impl_001", "approval", 1, 20.0, 967.0, 5.0, 19.0),
     ]
+
+
+def test_the_first_copy_of_a_broadcast_has_what_its_sender_has_left(new_team: NewTeam) -> None:
+    """The price of its priority, and the Info price for each further copy."""
+    team = crew(new_team)
+    team.broadcast("impl_001", priority="Blocking")
+    left = [
+        (event.tokens, event.critical_quota, event.blocking_quota)
+        for event in team.happened(ev.MessageAccepted)
+        if event.sender == "impl_001"
+    ]
+    assert left == [(978.0, 5.0, 19.0), (None, None, None), (None, None, None)]
