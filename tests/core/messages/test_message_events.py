@@ -274,3 +274,17 @@ def test_the_first_copy_of_a_broadcast_has_what_its_sender_has_left(new_team: Ne
         if event.sender == "impl_001"
     ]
     assert left == [(978.0, 5.0, 19.0), (None, None, None), (None, None, None)]
+
+
+def test_messages_that_left_the_window_excuse_no_others(new_team: NewTeam) -> None:
+    """Six Info and five Blocking messages are no gaming; once the six are a minute old, the five are."""
+    team = crew(new_team)
+    for _ in range(6):
+        team.send("impl_001", "impl_002", priority="Info")
+    team.advance(30)
+    for _ in range(5):
+        assert team.send("impl_001", "impl_002", priority="Blocking").priority == "Blocking"
+    team.advance(30)
+    story = Story(team)
+    assert team.send("impl_001", "impl_002", priority="Blocking").priority == "Info"
+    assert story.next()[0] == ("GamingDetected", "impl_001", 5, 5, 0.5, 60.0)

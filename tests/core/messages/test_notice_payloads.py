@@ -461,3 +461,21 @@ def test_a_full_mailbox_gets_no_notice(new_team: NewTeam) -> None:
     for _ in range(3):
         team.ask(cmd.RequestApproval("pre_merge_review", "the branch"), "impl_001", cmd.ApprovalRequested)
     assert len(notices(team)) == 2
+
+
+def test_announcements_of_one_peer_are_folded(new_team: NewTeam) -> None:
+    team = staffed(new_team, "{sessions: {announce: true}, notices: {per_subject_max: 1}}")
+    team.attach("impl_001", "piggyback")
+    team.detach(team.attach("impl_002"))
+    (folded,) = team.happened(ev.NoticeFolded)
+    assert msgspec.structs.astuple(folded)[1:] == ("impl_001", "presence of impl_002", "PeerLeft", INFO, 1)
+
+
+def test_a_notice_carries_its_subject_if_it_has_one(new_team: NewTeam) -> None:
+    team = staffed(new_team)
+    team.attach("impl_001")
+    team.ask(cmd.RequestApproval("pre_merge_review", "the branch"), "impl_001", cmd.ApprovalRequested)
+    team.send("manager_001", "impl_001", message_id="msg_1_a")
+    team.nack("impl_001", "msg_1_a", can_retry=False)
+    sent = [event for event in team.happened(ev.MessageAccepted) if event.sender == "tocsin"]
+    assert [event.metadata for event in sent] == [b'{"subject":"approvals of impl_001"}', b"{}"]
