@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from tocsin.core.errors import Problem
+from tocsin.core.errors import Problem, TocsinError
+from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.protocol.validation import explain
 
 MISSING, TYPE, CHOICE, SCHEMA = (f"E_VALIDATION_{number:03d}" for number in range(1, 5))
@@ -147,3 +148,25 @@ def test_a_long_value_is_shortened() -> None:
 
 def test_a_value_that_is_no_json_is_shown_all_the_same() -> None:
     assert explain(int, object).found == "<class 'object'>"
+
+
+@pytest.mark.parametrize(
+    "receiver", [{}, {"agentId": ""}, {"agentId": "a b", "type": "*"}, {"agentId": "x", "type": ""}]
+)
+def test_a_receiver_that_names_nobody_is_an_invalid_receiver(receiver: object) -> None:
+    """APM §9.2: E_ROUTING_002; a receiver that is no object at all is of the wrong type."""
+    document = {
+        "version": "1.1.0",
+        "messageId": "msg_1_a",
+        "timestamp": "2025-11-12T10:00:00Z",
+        "sender": {"agentId": "one", "type": "AdHoc"},
+        "receiver": receiver,
+        "messageType": "StatusUpdate",
+        "payload": {},
+    }
+    with pytest.raises(TocsinError) as refused:
+        parse_envelope(msgspec.json.encode(document), 10_000)
+    assert refused.value.code == "E_ROUTING_002"
+    with pytest.raises(TocsinError) as refused:
+        parse_envelope(msgspec.json.encode(document | {"receiver": 5}), 10_000)
+    assert (refused.value.code, refused.value.problem.field) == (TYPE, "$.receiver")
