@@ -78,8 +78,8 @@ class Watched(Team):
         return outcome
 
 
-#: A rebuilt state tries an escalation again that was neither opened nor deferred, and looks earlier than a live one at an
-#: escalation that nobody acts on.
+#: A rebuilt state tries an escalation again that was neither opened nor deferred, and looks earlier than a live one at
+#: an escalation that nobody acts on.
 EXCEPT = ("test_escalations_over_the_limit_are_deferred", "test_an_approval_that_is_withdrawn_or_given_up")
 
 STORIES: list[Callable[[NewTeam], None]] = [
