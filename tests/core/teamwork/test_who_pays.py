@@ -118,3 +118,14 @@ def test_an_escalation_that_finds_no_room_is_paid_for_as_well(new_team: NewTeam)
     charged = [event for event in team.happened(ev.AgentCharged) if event.cause == "notices"]
     assert [(event.agent, event.copies) for event in charged] == [("one", 2), ("one", 2)]
     assert [event.kept for event in team.happened(ev.EscalationDeferred)] == [True, False]
+
+
+def test_it_pays_for_the_notices_of_humans_where_there_is_no_director(new_team: NewTeam) -> None:
+    team = new_team()
+    for agent in ("one", "two"):
+        team.register(agent)
+    for human in ("ann", "bob", "eve"):
+        team.register(human, "Person", "human")
+    request_timeout(team)
+    charged = [event for event in team.happened(ev.AgentCharged) if event.cause == "notices"]
+    assert [(event.agent, event.copies, event.cost) for event in charged] == [("one", 3, 3.0)]
