@@ -3,6 +3,7 @@
 import pytest
 
 from tocsin.core.errors import TocsinError
+from tocsin.core.policy import Policy
 from tocsin.policies import parse_policy
 
 LEVELS = "Info, Coordinate, Blocking, Critical, DirectorOverride"
@@ -158,4 +159,4 @@ def test_a_contradiction_is_refused_with_its_path_and_rule(row: int) -> None:
 
 @pytest.mark.parametrize("row", range(len(ALLOWED)))
 def test_the_bound_itself_is_allowed(row: int) -> None:
-    assert parse_policy(ALLOWED[row])
+    assert isinstance(parse_policy(ALLOWED[row]), Policy)
