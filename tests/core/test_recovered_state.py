@@ -22,6 +22,7 @@ from tocsin.core.exchange import Outcome
 from tocsin.core.snapshot import Snapshot, restore
 from tocsin.core.state import ProjectState
 from tocsin.core.timers import Wheel
+from tocsin.core.waiting.graph import WaitGraph
 
 LOOKUPS = (
     *("ids", "asked", "causes", "escalated", "open_escalations", "closed_escalations", "inherited", "lent", "noticed"),
@@ -53,6 +54,15 @@ def derived(state: ProjectState) -> dict[str, Any]:
     return found
 
 
+def check_counts(graph: WaitGraph) -> None:
+    """Check the counters of the wait graph against what they count."""
+    waits = graph.waits.values()
+    assert graph.places == sum(bool(wait.behind) for wait in waits)
+    assert graph.several == sum(len(mine) > 1 for mine in graph.by_waiter.values())
+    assert graph.alternatives == sum(wait.any_of for wait in waits)
+    assert graph.linked == len(graph.by_waiter.keys() & graph.upon.keys())
+
+
 def _may_be_late(key: object) -> bool:
     """Return whether a timer may be left when what it is for has ended: those of waits, and of checks for a wake."""
     return isinstance(key, str) and key.startswith(("wait ", "wake "))
@@ -70,6 +80,8 @@ class Watched(Team):
         outcome = super().handle(command, caller)
         point = msgspec.msgpack.decode(snapshot_bytes(self.exchange), type=Snapshot)
         recovered = restore(point)
+        check_counts(self.exchange.state.waits)
+        check_counts(recovered.waits)
         assert waits_due(recovered) <= waits_due(self.exchange.state)
         live, rebuilt = derived(self.exchange.state), derived(recovered)
         for name, value in live.items():
