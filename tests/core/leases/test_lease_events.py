@@ -159,3 +159,13 @@ def test_a_retired_agent_holds_and_wants_nothing(new_team: NewTeam) -> None:
         ("AgentRetired", "impl_001", "boss", "done"),
         ("PriorityRestored", "impl_002", 1, None, ()),
     ]
+
+
+def test_a_request_behind_another_is_cancelled(new_team: NewTeam) -> None:
+    team = crew(new_team)
+    team.hold(acquire("a", lease="one"), "impl_001")
+    team.wait_for_lease(acquire("a", lease="two"), "impl_002")
+    team.wait_for_lease(acquire("a", lease="three"), "manager_001")
+    story = Story(team)
+    team.ask(cmd.ReleaseLease("three"), "manager_001", cmd.Released)
+    assert story.next()[0] == ("LeaseWaitEnded", "three", "manager_001", "cancelled", 0)
