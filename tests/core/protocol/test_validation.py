@@ -45,6 +45,7 @@ Few = Annotated[list[int], Meta(min_length=1, max_length=2)]
 Bounded = Annotated[int, Meta(ge=1, le=3)]
 Positive = Annotated[float, Meta(gt=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
+Described = Annotated[int, Meta(description="how many")]
 
 INVALID: list[tuple[Any, object, str, str, str, str]] = [
     (str, 1, TYPE, "$", "1", "a string"),
@@ -76,6 +77,9 @@ INVALID: list[tuple[Any, object, str, str, str, str]] = [
     (Moment, 5, TYPE, "$", "5", TIMESTAMP),
     (Moment, "noon", SCHEMA, "$", '"noon"', TIMESTAMP),
     (Moment, "2025-11-12T10:30:45", SCHEMA, "$", '"2025-11-12T10:30:45"', TIMESTAMP),
+    (Described, "x", TYPE, "$", '"x"', "a whole number"),
+    (list[Described], ["x"], TYPE, "$[0]", '"x"', "a whole number"),
+    (Described | list[int], "x", TYPE, "$", '"x"', "a whole number or an array"),
     (str | None, 1, TYPE, "$", "1", "a string"),
     (int | list[int], "x", TYPE, "$", '"x"', "a whole number or an array"),
     (int | str | None, [], TYPE, "$", "[]", "a whole number or a string"),
