@@ -32,3 +32,4 @@ def test_the_escalation_of_a_failed_wake_says_why(new_team: NewTeam, case: str, 
     team.advance(21, beating=True)
     (opened,) = team.happened(ev.EscalationOpened)
     assert opened.detail == f"two could not be woken in 1 attempts: {words}"
+    assert (opened.subject, opened.about) == ("two", team.message("msg_000001_one").seq)
