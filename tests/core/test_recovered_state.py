@@ -44,7 +44,8 @@ def derived(state: ProjectState) -> dict[str, Any]:
         slots = {number: {key for key in keys if not _may_be_late(key)} for number, keys in wheel.slots.items()}
         found[f"timers: {name}"] = {number: keys for number, keys in slots.items() if keys}
     for agent in state.agents.values():
-        queued = sorted(message.seq for message in agent.mailbox)
+        # As a set: a live mailbox yields a message twice that rose and came back to its level.
+        queued = sorted({message.seq for message in agent.mailbox})
         found[f"mailbox of {agent.agent}"] = (queued, agent.mailbox.depths(), agent.mailbox.depth)
         found[f"sessions of {agent.agent}"] = [(name, [*one.in_flight]) for name, one in agent.sessions.items()]
     for key, wait in state.waits.waits.items():
