@@ -28,3 +28,18 @@ def test_what_an_agent_sent_and_the_answers_to_it_rise_and_fall_with_it() -> Non
     lowered = tuple(team.message(name).seq for name in names if name != "msg_3_a")
     assert (fallen.agent, fallen.old_level, fallen.new_level, fallen.lowered) == ("two", 2, None, lowered)
     team.check_replay()
+
+
+def test_an_answer_alone_rises_with_the_agent_that_it_is_for() -> None:
+    team = Watched()
+    for agent in ("one", "two", "three"):
+        team.register(agent)
+    team.hold(cmd.AcquireLease(("a",)), "two")
+    team.attach("three")
+    team.send("two", "three", "CUSTOM_ASK", correlation_id="t-1", message_id="msg_1_a")
+    team.done("three", "msg_1_a")
+    team.send("three", "two", "CUSTOM_ANSWER", priority="Info", correlation_id="t-1", message_id="msg_2_a")
+    team.wait_for_lease(cmd.AcquireLease(("a",), priority="Blocking"), "one")
+    (raised,) = team.happened(ev.PriorityInherited)
+    assert raised.raised == (team.message("msg_2_a").seq,)
+    assert team.message("msg_2_a").level == 2
