@@ -372,11 +372,7 @@ def _unknown(name: str) -> TocsinError:
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
     """End an approval to break a deadlock; breaking the deadlock notifies the asker."""
-    approval = decision.state.approvals.get(wait.ref)
-    if approval is None:
-        end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
-    else:
-        _end(decision, approval, "deadlock", SYSTEM.agent, detail)
+    _end(decision, decision.state.approvals[wait.ref], "deadlock", SYSTEM.agent, detail)
 
 
 BREAKERS[_KIND] = _refuse

@@ -315,11 +315,7 @@ def _unknown(name: str) -> TocsinError:
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
     """End a discussion to break a deadlock that its opener's wait is part of."""
-    discussion = decision.state.discussions.get(wait.ref)
-    if discussion is None:
-        end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
-    else:
-        _close(decision, discussion, "deadlock", "", detail)
+    _close(decision, decision.state.discussions[wait.ref], "deadlock", "", detail)
 
 
 BREAKERS[_KIND] = _refuse

@@ -268,11 +268,7 @@ def _notify(decision: Decision, request: Request, code: str, detail: str) -> Non
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
     """End a request to break a deadlock; breaking the deadlock notifies the requester."""
-    request = decision.state.requests.get(wait.ref)
-    if request is None:
-        end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
-    else:
-        _end(decision, request, "deadlock", detail)
+    _end(decision, decision.state.requests[wait.ref], "deadlock", detail)
 
 
 BREAKERS[_KIND] = _refuse
