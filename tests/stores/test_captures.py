@@ -2,14 +2,15 @@
 
 from itertools import pairwise
 
-from tests.workload import SeededIds, Team
+from tests.ids import SeededIds
+from tests.workload import Workload
 from tocsin.journal.changes import ObservedExchange
 from tocsin.journal.projection import discard
 
 
 def test_a_capture_is_freed_in_parts() -> None:
     exchange = ObservedExchange(SeededIds(1))
-    for _ in Team(1).play(exchange, 6000):
+    for _ in Workload(1).play(exchange, 6000):
         pass
     capture = exchange.capture()
     left = [len(capture.events) + len(capture.messages)]
