@@ -12,7 +12,7 @@ from tocsin.core.policy import Policy
 NewTeam = Callable[..., Team]
 
 settings.register_profile("quick", max_examples=60, deadline=None, derandomize=True)
-settings.register_profile("soak", max_examples=scaled(60, 3000), deadline=None)
+settings.register_profile("soak", max_examples=scaled(60, 1500), deadline=None)
 settings.load_profile("soak" if SOAK else "quick")
 
 

@@ -190,7 +190,7 @@ def test_every_transition_leads_to_one_state() -> None:
 
 def test_simulated_traffic_against_a_plain_fold() -> None:
     """Every seed is a separate project, folded at once and in three random parts."""
-    histories = {f"seed-{seed}": simulated(seed, scaled(400, 3000)) for seed in range(1, scaled(4, 41))}
+    histories = {f"seed-{seed}": simulated(seed, scaled(400, 3000)) for seed in range(1, scaled(4, 15))}
     everything = [event for name, (events, _) in histories.items() for event in numbered(name, events)]
     wanted = {key: life for name, (events, _) in histories.items() for key, life in lives(name, events).items()}
     whole = fold(everything)

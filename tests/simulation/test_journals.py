@@ -25,11 +25,11 @@ def run(seed: int, store: Store) -> None:
         stored.close()
 
 
-@pytest.mark.parametrize("seed", range(scaled(4, 60)))
+@pytest.mark.parametrize("seed", range(scaled(4, 20)))
 def test_every_promise_holds_on_sqlite(seed: int, tmp_path: Path) -> None:
     run(seed, SqliteStore(tmp_path, "FULL"))
 
 
-@pytest.mark.parametrize("seed", range(scaled(2, 30)))
+@pytest.mark.parametrize("seed", range(scaled(2, 10)))
 def test_every_promise_holds_on_postgres(seed: int, postgres: Server) -> None:
     run(seed, PostgresStore(postgres))

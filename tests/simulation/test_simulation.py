@@ -9,7 +9,7 @@ from tests.simulation.world import World
 from tests.soak import scaled
 from tocsin.core import events as ev
 
-SEEDS = range(scaled(8, 400))
+SEEDS = range(scaled(8, 120))
 STEPS = scaled(600, 3000)
 
 
