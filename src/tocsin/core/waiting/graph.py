@@ -228,10 +228,10 @@ class WaitGraph:
             waits = by_waiter.get(stack.pop())
             if waits is None:
                 continue
-            for wait in waits.values():
+            for wait in _oldest_first(waits):
                 if wait.any_of and not any_of:
                     continue
-                for other in {*wait.on, *wait.behind} if places and wait.behind else wait.on:
+                for other in _agents_of(wait, places=places):
                     if other not in came:
                         came[other] = wait
                         stack.append(other)
@@ -256,8 +256,8 @@ class WaitGraph:
         missing: dict[str, int] = {}
         for agent in pending:
             count = 0
-            for wait in self.by_waiter.get(agent, {}).values():
-                others = {*wait.on, *wait.behind} if places and wait.behind else wait.on
+            for wait in _oldest_first(self.by_waiter.get(agent, {})):
+                others = _agents_of(wait, places=places)
                 count += min(1, len(others)) if wait.any_of else len(others)
                 for other in others:
                     if other not in dependents:
@@ -278,10 +278,29 @@ class WaitGraph:
                     moving.append(wait.waiter)
         moved = set(moving)
         return {
-            agent: [wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved, places=places)]
+            agent: [wait for wait in _oldest_first(self.by_waiter[agent]) if not _can_end(wait, moved, places=places)]
             for agent in pending
             if agent not in moved
         }
+
+
+def _oldest_first(waits: dict[str, Wait]) -> list[Wait]:
+    """Return waits by age: their order in the state is another one in a rebuilt state."""
+    found = list(waits.values())
+    if len(found) > 1:
+        found.sort(key=_age)
+    return found
+
+
+def _age(wait: Wait) -> int:
+    return wait.seq
+
+
+def _agents_of(wait: Wait, *, places: bool) -> list[str]:
+    """Return the agents that a wait is for, with those before it in a queue if asked for, by name."""
+    if places and wait.behind:
+        return sorted({*wait.on, *wait.behind})
+    return sorted(wait.on) if len(wait.on) > 1 else list(wait.on)
 
 
 def _can_end(wait: Wait, moving: set[str], *, places: bool) -> bool:

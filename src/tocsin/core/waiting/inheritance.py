@@ -39,7 +39,8 @@ def follow_waits(decision: Decision) -> bool:
         return False
     changed = inherited_levels(graph, state.inherited, graph.lent)
     graph.lent.clear()
-    for agent, level in changed.items():
+    # By name: the order in which changes are found is another one in a rebuilt state.
+    for agent, level in sorted(changed.items()):
         old = state.inherited.get(agent)
         if old is not None and level < old:
             lowered = tuple(sorted(seq for seq in state.lent.get(agent, ()) if seq in state.messages))
