@@ -85,6 +85,8 @@ class WakeChecks:
         self.ended: dict[str, int] = {}
         self.freed_at = 0
         self.failed: dict[str, ev.AgentWakeFailed] = {}
+        #: End of the rest after the last attempt, by agent, under the policy of that time; attaching ends it.
+        self.rest_until: dict[str, int] = {}
 
     def follow(self, event: Event, state: ProjectState) -> None:
         """Check an event against the state before it."""
@@ -104,18 +106,23 @@ class WakeChecks:
                 self._settle(event)
                 must(not (event.final and event.retry_at), f"{event.wake} failed for good and is tried again")
                 self.failed[event.agent] = event
+                self.rest_until.pop(event.agent, None)
+                if event.final:
+                    self.rest_until[event.agent] = event.at + state.policy.wake.rest_us
                 self._end(event)
             case ev.WakerExited():
                 must(event.wake not in self.exited, f"the waker of {event.wake} ended twice")
                 must(self.under_way[event.agent].wake == event.wake, f"{event.wake} is not under way")
                 self.exited.add(event.wake)
                 self._end(event)
-            case ev.SessionOpened() if event.agent not in self.under_way:
-                self.failed.pop(event.agent, None)
-            case ev.AgentRetired():
-                self.failed.pop(event.agent, None)
-                self.requested.pop(event.agent, None)
-                self.ended.pop(event.agent, None)
+            case ev.SessionOpened():
+                self.rest_until.pop(event.agent, None)
+                if event.agent not in self.under_way:
+                    self.failed.pop(event.agent, None)
+            case ev.AgentRegistered() if event.agent not in state.agents:
+                # Not when the last one of that name retired: its wake ends after that.
+                for known in (self.failed, self.requested, self.ended, self.rest_until):
+                    known.pop(event.agent, None)
 
     def _requested(self, event: ev.AgentWakeRequested, state: ProjectState) -> None:
         name, policy = event.agent, state.policy.wake
@@ -138,8 +145,7 @@ class WakeChecks:
             must(failed is not None and failed.attempt == event.attempt - 1, f"{name} was woken again without a cause")
             must(failed is not None and event.at >= failed.retry_at, f"{name} was woken again before its backoff")
         else:
-            rest_us = policy.rest_us if failed is not None and failed.final else 0
-            must(failed is None or event.at >= failed.at + rest_us, f"{name} was woken in its rest")
+            must(event.at >= self.rest_until.get(name, 0), f"{name} was woken in its rest")
             must(event.at >= self.ended.get(name, 0) + policy.cooldown_us, f"{name} was woken in its cool-down")
         self.under_way[name] = event
 
