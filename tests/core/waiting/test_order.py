@@ -1,5 +1,6 @@
 """What is decided about waits does not depend on the order in which a rebuilt state holds them."""
 
+from copy import copy
 from itertools import permutations
 
 from tests.core.conftest import NewTeam
@@ -14,12 +15,12 @@ def wait(seq: int, waiter: str, *on: str) -> Wait:
 
 def test_a_deadlock_is_the_same_in_any_order_of_the_waits() -> None:
     """Ada waits for bob twice, and for cat, who waits for bob; bob waits for ada."""
-    waits = [(1, "ada", "bob"), (2, "ada", "bob", "cat"), (3, "cat", "bob"), (4, "bob", "ada")]
+    waits = [wait(1, "ada", "bob"), wait(2, "ada", "bob", "cat"), wait(3, "cat", "bob"), wait(4, "bob", "ada")]
     found = set()
     for order in permutations(waits):
         graph = WaitGraph()
         for each in order:
-            graph.add(wait(*each))
+            graph.add(copy(each))
         graph.suspects.clear()
         graph.suspects["bob"] = None  # The last one, as after a rebuild.
         found.add(tuple(each.label for each in graph.find_deadlock()))
