@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -22,6 +23,10 @@ from tocsin.form import package_form
 # How long one example takes depends on the machine.
 settings.register_profile("any_speed", deadline=None)
 settings.load_profile("any_speed")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that runs tests in the background lets them ignore Ctrl-C, and so would every process that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ROOT = Path(__file__).resolve().parent.parent
 #: What is started once for all tests that use it, because it is slow to start and heavy, and the fixtures that do.
