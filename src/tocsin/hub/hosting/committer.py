@@ -36,7 +36,7 @@ Follower = Callable[[int, list[Event]], None]
 class OpenGroup:
     """Decisions that will share a commit."""
 
-    __slots__ = ("capture", "events", "first_seq", "payload_bytes", "pushes", "receipts", "replies")
+    __slots__ = ("capture", "events", "first_seq", "payload_bytes", "pushes", "receipts", "replies", "urgent")
 
     def __init__(self, first_seq: int) -> None:
         self.first_seq = first_seq
@@ -47,6 +47,8 @@ class OpenGroup:
         self.payload_bytes = 0
         self.replies: list[Answer] = []
         self.pushes: list[Push] = []
+        #: Whether a Critical message is pushed with it.
+        self.urgent = False
         self.capture: Capture | None = None
 
 
@@ -199,7 +201,8 @@ class GroupCommitter:
             self._committing = group
             group.capture = self._projections.capture_if_due(group.payload_bytes)
             self._deadline.begin()
-            self._writer.start(lambda: self._append(group), self._committed)
+            # Without urgency the loop finishes its turn first: then more messages share the next commit.
+            self._writer.start(lambda: self._append(group), self._committed, at_once=group.urgent)
         self._flushed()
 
     def _append(self, group: OpenGroup) -> Commit:
