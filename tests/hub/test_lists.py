@@ -10,6 +10,7 @@ import pytest
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, team_at
 from tocsin.core.commands import Caller, RegisterAgent
+from tocsin.form import package_form
 from tocsin.hub.operations import Call, perform
 from tocsin.wire.operation import NamedPage, Operation, Page
 from tocsin.wire.table import OPERATIONS
@@ -102,6 +103,7 @@ async def _crowd(team: HubTeam) -> None:
     await asyncio.gather(*commands)
 
 
+@pytest.mark.skipif(package_form() == "compiled", reason="the compiled form takes no agent that a test watches")
 @pytest.mark.parametrize(
     ("operation", "arguments"),
     [("list_agents", {"limit": 500}), ("list_roster", {"q": "agent-", "limit": 500}), ("get_status", {})],
@@ -121,7 +123,8 @@ async def test_no_list_of_many_agents_holds_the_loop(tmp_path: Path, operation: 
             urgent = envelope(1, "boss", "ada", priority="Critical")
             sent = await team.post("boss", "/v1/messages", urgent)
             assert sent.status_code == 200
-            assert not all(reply.done() for reply in lists), "the send overtakes the lists"
+            # The figures of the status take less time than a commit.
+            assert operation == "get_status" or not all(reply.done() for reply in lists), "the send overtakes the lists"
             replies = await asyncio.gather(*lists)
         finally:
             state.agents = agents
