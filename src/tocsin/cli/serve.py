@@ -58,8 +58,6 @@ next, in another terminal:
   tocsin {here}agents add ada --save      an agent and its token
   tocsin {here}top                        what happens
 Ctrl-C stops the hub."""
-#: Threads for calls that block: files, databases, the ends of other threads.
-_THREADS = 32
 _SERVER = """\
 # Settings of this hub: only those that differ from the defaults.
 # port: 7077
@@ -320,7 +318,7 @@ def _tune(config: ServerConfig) -> None:
     commit run soon, on which all callers of that commit wait. Threads that wait for a disk or a database need no
     processor, so there are more of them than asyncio's default allows on a machine with few cores.
     """
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "tocsin"))
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(config.threads_max, "tocsin"))
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(config.switch_interval_s)

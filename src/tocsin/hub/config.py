@@ -412,6 +412,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     channels: Channels
     #: Python's switch interval: how long one thread may hold the interpreter while another waits, seconds.
     switch_interval_s: Annotated[float, Meta(ge=0.0001, le=1)]
+    #: Threads for calls that block: files, databases, the ends of other threads.
+    threads_max: Count
     #: Interval at which the hub measures its health, seconds.
     health_interval_s: Seconds
     #: Period that the health percentiles cover, seconds.
