@@ -203,7 +203,7 @@ class Hub:
         host.follow(hub.health.follow)
         hub.health.start()
         hub._webhooks.start()
-        host.follow(hub.wakers.follow)
+        host.follow(hub.wakers.follow, hub.wakers.kinds)
         await hub.wakers.start()
         return hub
 

@@ -350,6 +350,22 @@ async def test_a_follower_is_told_of_every_group_after_it_is_durable_and_spoken(
         assert len(told) == 1
 
 
+async def test_a_follower_of_some_kinds_of_events_is_told_of_groups_with_one_of_them(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as (host, _):
+        told: list[list[ev.Event]] = []
+        stop = host.follow(lambda _, events: told.append(events), frozenset({ev.MessageExpired, ev.AgentRegistered}))
+        await host.submit(message(1), ADA)
+        await host.durable()
+        assert not told
+        await host.submit(RegisterAgent("Manager"), Caller("eve", "primary"))
+        await host.durable()
+        assert [type(event) for events in told for event in events] == [ev.AgentRegistered]
+        stop()
+        await host.submit(RegisterAgent("Manager"), Caller("fay", "primary"))
+        await host.durable()
+        assert len(told) == 1
+
+
 async def test_a_follower_that_fails_hurts_nobody_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with hosted(tmp_path) as (host, _):
         told: list[int] = []

@@ -83,8 +83,9 @@ class GroupCommitter:
         self.committed_at = loop.time()
         #: Durability of the last commit.
         self._durability = Commit("none", 0)
-        #: Called with every group after it is durable and its replies are on their way.
-        self.followers: list[Follower] = []
+        #: Called with each group after it is durable and its replies are on their way; one that names kinds of events
+        #: is called only if the group contains one of them.
+        self.followers: list[tuple[Follower, frozenset[type] | None]] = []
         #: The group that decisions join.
         self.group = OpenGroup(0)
         #: Limits of a group, as of the last commit.
@@ -230,7 +231,10 @@ class GroupCommitter:
         self._notify(group)
 
     def _notify(self, group: OpenGroup) -> None:
-        for follower in list(self.followers):
+        kinds = set(map(type, group.events))
+        for follower, wanted in list(self.followers):
+            if wanted is not None and wanted.isdisjoint(kinds):
+                continue
             try:
                 follower(group.first_seq, group.events)
             except Exception:

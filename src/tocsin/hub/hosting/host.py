@@ -257,15 +257,17 @@ class Host:
             self._projections.request()
         return reached
 
-    def follow(self, follower: Follower) -> Callable[[], None]:
+    def follow(self, follower: Follower, kinds: frozenset[type] | None = None) -> Callable[[], None]:
         """Call a follower with every group after it is durable and its replies are sent; return how to stop that.
 
+        With `kinds` it is called only with the groups that contain such an event.
         It is called on the event loop and must be quick: longer work belongs elsewhere. Events committed before are in
         the journal, and so are those that a gap in the numbers leaves out: a commit whose result was lost.
         """
         followers = self._committer.followers
-        followers.append(follower)
-        return lambda: followers.remove(follower) if follower in followers else None
+        following = (follower, kinds)
+        followers.append(following)
+        return lambda: followers.remove(following) if following in followers else None
 
     def attach(self, session: str, sink: Sink) -> "asyncio.Future[Reply]":
         """Send a session's pushes to `sink` from now on, beginning with all that it has not confirmed."""

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from typing import ClassVar
 
 import msgspec
 
@@ -36,6 +37,9 @@ _ENDINGS = ("timeout", "retired")
 
 class Wakers:
     """Starts and ends the wakers of one project."""
+
+    #: Kinds of events to follow.
+    kinds: ClassVar[frozenset[type]] = frozenset({ev.AgentWakeRequested, ev.AgentWakeFailed, ev.WakerExited})
 
     def __init__(self, host: Host, config: WakerConfig, data: Path, url: str) -> None:
         self._host, self._config, self._data, self._url = host, config, data, url
