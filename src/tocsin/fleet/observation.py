@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from tocsin.core.protocol.priority import Priority
 from tocsin.fleet.peers import Peers
-from tocsin.hub.observability.metrics import Exposed
+from tocsin.hub.observability.exposition import exposed
 from tocsin.hub.projects import AllReady, OpenProjectFigures
 from tocsin.hub.service import Hub
 
@@ -88,7 +88,7 @@ class Observation:
             registry=registry,
         )
         hidden.labels(str(self.worker)).set(len(hubs) - len(shown))
-        of_projects = Exposed([(hub.host.project, hub.metrics, hub.host.exchange.state) for hub in shown]).expose()
+        of_projects = exposed(hub.metrics.families(hub.host.exchange.state, hub.host.project) for hub in shown)
         return of_projects + generate_latest(registry)
 
 

@@ -19,6 +19,7 @@ from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.server import QuietServer, listen, server_settings
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import load_config
+from tocsin.hub.observability.counters import Counts
 from tocsin.hub.service import Hub
 from tocsin.policies import parse_policy
 
@@ -167,11 +168,13 @@ class SocketTeam(HubTeam):
             return error.response.status_code, json.loads(error.response.body or b"{}")
         raise AssertionError("the handshake was accepted")
 
-    def metric(self, name: str, *labels: str) -> float:
+    def metric(self, name: str, *labels: str) -> int:
         """Return the value of one of the hub's metrics."""
         metric = getattr(self.hub.metrics, name)
-        (found,) = (metric.labels(*labels) if labels else metric).collect()
-        return float(found.samples[0].value)
+        if isinstance(metric, Counts):
+            return metric.of(*labels).value
+        (found,) = metric.collect()
+        return int(found.samples[0].value)
 
     async def close_all(self) -> None:
         for client in self._open:

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter
 
 from tocsin.gateways.websocket.outbox import Outbox
+from tocsin.hub.observability.counters import Count
 from tocsin.wire.socket import Answer, Item
 
 
@@ -21,8 +21,7 @@ class Wire:
 
 
 def outbox_to(wire: Any) -> Outbox:
-    written = Counter("written", "frames", registry=CollectorRegistry())
-    outbox = Outbox(8, 1 << 20, written, lambda: None, lambda reason: None)
+    outbox = Outbox(8, 1 << 20, Count(), lambda: None, lambda reason: None)
     outbox.open(wire)
     return outbox
 

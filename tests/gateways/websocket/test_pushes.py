@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry, Counter
 
 from tests.hub.hosting.test_outgoing import push
 from tocsin.core.commands import messages
 from tocsin.core.protocol import rendering
 from tocsin.gateways.websocket.pushes import Pushes
+from tocsin.hub.observability.counters import Count
 
 
 class Sizes:
@@ -34,7 +34,7 @@ def test_an_envelope_is_written_once_for_each_push(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(messages, "render_envelope", counted)
     outbox = Sizes()
-    pushes = Pushes(None, outbox, 1 << 20, Counter("pushed", "pushes", registry=CollectorRegistry()))  # type: ignore[arg-type]
+    pushes = Pushes(None, outbox, 1 << 20, Count())  # type: ignore[arg-type]
     pushes.begin()
     pushes.take(push("msg_1"))
     assert written == 1

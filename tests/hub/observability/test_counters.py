@@ -37,6 +37,13 @@ def test_latencies_are_shown_as_the_library_shows_its_own(seen: list[tuple[float
     assert shown(ours) == shown(theirs)
 
 
+def test_a_counter_without_labels_is_shown_before_it_counts() -> None:
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    Counts(ours, "boosts", "Boosts.")
+    Counter("boosts", "Boosts.", registry=theirs)
+    assert shown(ours) == shown(theirs)
+
+
 def test_two_counts_of_one_name_are_a_mistake() -> None:
     registry = CollectorRegistry()
     Counts(registry, "sent", "Sent.")

@@ -92,7 +92,7 @@ class LiveUpdates:
 
     def start(self) -> None:
         """Start taking points of the time series, and collecting notices."""
-        self._stop_following = self._hub.host.follow(self._follow)
+        self._stop_following = self._hub.host.follow(self._follow, frozenset(_NOTICED))
         self._sample()
 
     async def close(self) -> None:
@@ -204,8 +204,9 @@ class LiveUpdates:
     def _totals(self) -> dict[str, int]:
         metrics = self._hub.metrics
         totals = {name: metrics.totals.get(kind, 0) for name, kind in _COUNTED.items()}
-        totals["undeliverable"] = metrics.undeliverable
-        return totals | {outcome: metrics.recalls_refused.get(outcome, 0) for outcome in _RECALLS}
+        totals["undeliverable"] = sum(count for _, count in metrics.unknown_recipient.rows())
+        recalls = dict(metrics.signal_recalled.rows())
+        return totals | {outcome: recalls.get((outcome,), 0) for outcome in _RECALLS}
 
     def _current_summary(self) -> Summary:
         """Return a summary of the state; a new one only if the last one took a small enough share of the time."""

@@ -20,7 +20,7 @@ from tocsin.gateways.http.routes import with_exact_paths
 from tocsin.gateways.http.serving import OperationEndpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.problems import problem_response, unhandled
-from tocsin.hub.observability.metrics import Exposed
+from tocsin.hub.observability.exposition import exposed
 from tocsin.hub.projects import AllReady
 from tocsin.hub.service import Hub
 from tocsin.wire.table import OPERATIONS
@@ -148,8 +148,8 @@ class _OwnEndpoints:
             return Response(hub.metrics.expose(hub.host.exchange.state), media_type="text/plain")
         if admin:
             return Response(await hub.projects.metrics(hub), media_type="text/plain")
-        exposed = Exposed([(hub.host.project, hub.metrics, hub.host.exchange.state)])
-        return Response(exposed.expose(), media_type="text/plain")
+        shown = exposed([hub.metrics.families(hub.host.exchange.state, hub.host.project)])
+        return Response(shown, media_type="text/plain")
 
     async def _openapi(self, admin: bool) -> Response:
         trusting = self._hub.trusting

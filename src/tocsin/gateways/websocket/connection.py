@@ -216,7 +216,7 @@ class Connection:
 
     def _take(self, data: bytes, *, text: bool) -> None:
         """Decide the operations of a frame, or let them wait."""
-        self._metrics.frames_in.inc()
+        self._metrics.frames_in.value += 1
         self.active_at = self._loop.time()
         if not text:
             self._fault(
@@ -337,7 +337,7 @@ class Connection:
             if self._ending is not None:
                 break
         for kind, count in counts.items():
-            self._metrics.operations[kind].inc(count)
+            self._metrics.operations[kind].value += count
         if submitted:
             self._unanswered += len(submitted)
             self._answer_later(submitted[-1][2], submitted)

@@ -1,7 +1,6 @@
 """Counters of the WebSocket gateway, with their labels resolved in advance because every frame uses them."""
 
-from prometheus_client import Counter
-
+from tocsin.hub.observability.counters import Count
 from tocsin.hub.observability.metrics import Metrics
 from tocsin.wire.socket import OPERATION_NAMES, Fault
 
@@ -13,15 +12,15 @@ class SocketMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._problems = metrics.socket_problems
-        self.frames_in = metrics.socket_frames.labels("in")
-        self.frames_out = metrics.socket_frames.labels("out")
-        self.pushes = metrics.socket_pushes
+        self.frames_in = metrics.socket_frames.of("in")
+        self.frames_out = metrics.socket_frames.of("out")
+        self.pushes = metrics.socket_pushes.of()
         #: By type of operation.
-        self.operations: dict[type, Counter] = {
-            shape: metrics.socket_operations.labels(name) for name, shape in OPERATION_NAMES.items()
+        self.operations: dict[type, Count] = {
+            shape: metrics.socket_operations.of(name) for name, shape in OPERATION_NAMES.items()
         }
-        self.operations[Fault] = metrics.socket_operations.labels("unreadable")
+        self.operations[Fault] = metrics.socket_operations.of("unreadable")
 
     def count_problem(self, code: str) -> None:
         """Count a refusal by its code."""
-        self._problems.labels(code).inc()
+        self._problems.add(code)

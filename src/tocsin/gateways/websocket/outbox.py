@@ -10,9 +10,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from prometheus_client import Counter
-
 from tocsin.gateways.websocket.frames import Frames
+from tocsin.hub.observability.counters import Count
 from tocsin.wire.socket import Goodbye, Item, encode_frame
 
 __all__ = ["Outbox"]
@@ -45,7 +44,7 @@ class Outbox:
         self,
         batch_max: int,
         bytes_max: int,
-        written: Counter,
+        written: Count,
         progressed: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
@@ -149,7 +148,7 @@ class Outbox:
     def _send(self, frames: Frames, items: list[Item]) -> None:
         frames.send(encode_frame(items))
         self.frames += 1
-        self._written.inc()
+        self._written.value += 1
 
     def _next_frame(self, waiting: deque[tuple[Item, int]]) -> list[Item]:
         size = 0

@@ -7,12 +7,12 @@ kept, only its signal id; once there is room, the host is asked to push it again
 import asyncio
 
 import msgspec
-from prometheus_client import Counter
 
 from tocsin.core.commands import Delivery, Reply
 from tocsin.core.protocol.priority import Priority
 from tocsin.gateways.websocket.outbox import Outbox
 from tocsin.hub.hosting.host import Host
+from tocsin.hub.observability.counters import Count
 from tocsin.wire.socket import Deliver, Push
 
 __all__ = ["Pushes"]
@@ -26,7 +26,7 @@ class Pushes:
 
     __slots__ = ("_asking", "_bytes_max", "_count", "_deferred", "_early", "_host", "_outbox")
 
-    def __init__(self, host: Host, outbox: Outbox, bytes_max: int, count: Counter) -> None:
+    def __init__(self, host: Host, outbox: Outbox, bytes_max: int, count: Count) -> None:
         self._host = host
         self._outbox = outbox
         self._bytes_max = bytes_max
@@ -62,7 +62,7 @@ class Pushes:
         item = Push(Deliver(push.signal_id, push.offer, push.session, msgspec.Raw(envelope), push.interrupts))
         put = self._outbox.put if push.priority < Priority.CRITICAL else self._outbox.put_urgent
         put(item, len(envelope) + _ITEM_BYTES)
-        self._count.inc()
+        self._count.value += 1
 
     def begin(self) -> None:
         """Push what arrived before `hello` was answered."""

@@ -8,39 +8,56 @@ converts them.
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-__all__ = ["Counts", "Latencies"]
+from tocsin.hub.observability.exposition import Collected
+
+__all__ = ["Count", "Counts", "Latencies"]
 
 Labels = tuple[str, ...]
 
 
-class Counts(Collector):
-    """A counter with labels."""
+class Count:
+    """The count of one set of labels."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class Counts:
+    """A counter with labels; without labels it is shown from the beginning."""
 
     def __init__(self, registry: CollectorRegistry, name: str, what: str, *labels: str) -> None:
         self._name, self._what, self._labels = name, what, labels
-        self._counts: dict[Labels, int] = {}
-        registry.register(self)
+        self._counts: dict[Labels, Count] = {}
+        if not labels:
+            self.of()
+        registry.register(Collected(self._families))
+
+    def of(self, *labels: str) -> Count:
+        """Return the count of some labels, to count without looking it up."""
+        count = self._counts.get(labels)
+        if count is None:
+            count = self._counts[labels] = Count()
+        return count
 
     def add(self, *labels: str) -> None:
         """Count one."""
-        counts = self._counts
-        counts[labels] = counts.get(labels, 0) + 1
+        self.of(*labels).value += 1
 
-    def describe(self) -> Iterable[CounterMetricFamily]:
-        """Return the metric's name, so that the registry refuses a second one of that name."""
-        yield CounterMetricFamily(self._name, self._what, labels=self._labels)
+    def rows(self) -> list[tuple[Labels, int]]:
+        """Return each set of labels with its count."""
+        return [(labels, count.value) for labels, count in self._counts.items()]
 
-    def collect(self) -> Iterable[CounterMetricFamily]:
-        """Return the counts for a scrape."""
+    def _families(self) -> Iterable[Metric]:
         family = CounterMetricFamily(self._name, self._what, labels=self._labels)
         for labels, count in self._counts.items():
-            family.add_metric(labels, count)
-        yield family
+            family.add_metric(labels, count.value)
+        return [family]
 
 
 class _Row:
@@ -53,7 +70,7 @@ class _Row:
         self.total_s = 0.0
 
 
-class Latencies(Collector):
+class Latencies:
     """A histogram with labels."""
 
     def __init__(
@@ -62,7 +79,7 @@ class Latencies(Collector):
         self._name, self._what, self._labels = name, what, labels
         self._bounds_s = tuple(bounds_s)
         self._rows: dict[Labels, _Row] = {}
-        registry.register(self)
+        registry.register(Collected(self._families))
 
     def add(self, seconds: float, *labels: str) -> None:
         """Count one latency; a bucket includes its upper bound."""
@@ -81,12 +98,7 @@ class Latencies(Collector):
         """Return each set of labels with the counts of its buckets and its sum, seconds."""
         return [(labels, list(row.counts), row.total_s) for labels, row in self._rows.items()]
 
-    def describe(self) -> Iterable[HistogramMetricFamily]:
-        """Return the metric's name, so that the registry refuses a second one of that name."""
-        yield HistogramMetricFamily(self._name, self._what, labels=self._labels)
-
-    def collect(self) -> Iterable[HistogramMetricFamily]:
-        """Return the histogram for a scrape."""
+    def _families(self) -> Iterable[Metric]:
         family = HistogramMetricFamily(self._name, self._what, labels=self._labels)
         names = [*map(floatToGoString, self._bounds_s), "+Inf"]
         for labels, row in self._rows.items():
@@ -95,4 +107,4 @@ class Latencies(Collector):
                 below += count
                 buckets.append((name, below))
             family.add_metric(labels, buckets, row.total_s)
-        yield family
+        return [family]

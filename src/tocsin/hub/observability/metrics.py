@@ -4,11 +4,11 @@ Labels whose values senders choose are limited to a number of values, so that no
 are given by the requirements (SPEC-071 §12 C2, LIMINAL PriorityMetrics).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generate_latest
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
@@ -16,7 +16,7 @@ from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.state import ProjectState
 from tocsin.hub.observability.counters import Counts, Latencies
 
-__all__ = ["LATENCY_BUCKETS_S", "Exposed", "Metrics"]
+__all__ = ["LATENCY_BUCKETS_S", "Metrics"]
 
 #: From 50 microseconds to an hour.
 LATENCY_BUCKETS_S = (
@@ -28,28 +28,6 @@ Fold = Callable[[Any, ProjectState], None]
 _RATE_CODES = frozenset({"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003"})
 
 
-class Exposed(Collector):
-    """The metrics of several projects for one scrape, with the project as a label."""
-
-    def __init__(self, projects: "Iterable[tuple[str, Metrics, ProjectState]]") -> None:
-        self._projects = projects
-
-    def collect(self) -> Iterable[Metric]:
-        """Return each metric once, with the samples of all projects."""
-        merged: dict[str, Metric] = {}
-        for project, metrics, state in self._projects:
-            for family in metrics.families(state, project):
-                if (known := merged.get(family.name)) is None:
-                    merged[family.name] = family
-                else:
-                    known.samples.extend(family.samples)
-        return merged.values()
-
-    def expose(self) -> bytes:
-        """Return all metrics in Prometheus's text format."""
-        return generate_latest(self)
-
-
 class Metrics:
     """Counts of one project."""
 
@@ -58,88 +36,78 @@ class Metrics:
         self._label_values_max = label_values_max
         self._seen: dict[str, set[str]] = {}
 
-        def counter(name: str, what: str, *labels: str) -> Counter:
-            return Counter(name, what, labels, registry=registry)
+        def counts(name: str, what: str, *labels: str) -> Counts:
+            return Counts(registry, name, what, *labels)
 
         def latencies(name: str, what: str, *labels: str) -> Latencies:
             return Latencies(registry, name, what, *labels, bounds_s=LATENCY_BUCKETS_S)
 
-        self.signal_expired = counter(
+        self.signal_expired = counts(
             "signal_expired", "Messages that expired before delivery.", "signal_type", "reason"
         )
-        self.signal_recalled = counter("signal_recalled", "Recalls by outcome.", "outcome")
-        self.recipient_state = Counts(registry, "recipient_state", "Accepted sends by the recipient's state.", "state")
-        self.unknown_recipient = counter(
+        self.signal_recalled = counts("signal_recalled", "Recalls by outcome.", "outcome")
+        self.recipient_state = counts("recipient_state", "Accepted sends by the recipient's state.", "state")
+        self.unknown_recipient = counts(
             "unknown_recipient_rejection", "Sends to unknown agents.", "signal_type", "sender"
         )
         self.time_to_drain = latencies(
             "signal_time_to_drain_seconds", "From enqueued to offered.", "signal_type", "path"
         )
-        self.messages_sent = Counts(registry, "messages_sent", "Messages accepted.", "priority")
-        self.messages_delivered = Counts(
-            registry, "messages_delivered", "Messages delivered to their recipient.", "priority"
-        )
+        self.messages_sent = counts("messages_sent", "Messages accepted.", "priority")
+        self.messages_delivered = counts("messages_delivered", "Messages delivered to their recipient.", "priority")
         self.queue_depth = Gauge("queue_depth", "Messages waiting in mailboxes.", ["priority"], registry=registry)
         self.delivery_latency = latencies("delivery_latency", "From enqueued to offered, seconds.", "priority")
-        self.priority_boosts = counter("priority_boosts", "Priority boosts of waiting messages.")
-        self.priority_violations = counter("priority_violations", "Priorities lowered or refused.", "rule")
-        self.rate_limit_hits = counter("rate_limit_hits", "Sends refused by a rate limit or quota.", "code")
-        self.gaming_detections = counter("gaming_detections", "Detections of agents that inflate priorities.")
-        self.escalations_triggered = counter("escalations_triggered", "Escalations by trigger.", "trigger")
-        self.deadlocks_detected = counter("deadlocks_detected", "Deadlocks found and broken.")
-        self.alerts_raised = counter("alerts_raised", "Alerts by metric.", "metric")
+        self.priority_boosts = counts("priority_boosts", "Priority boosts of waiting messages.")
+        self.priority_violations = counts("priority_violations", "Priorities lowered or refused.", "rule")
+        self.rate_limit_hits = counts("rate_limit_hits", "Sends refused by a rate limit or quota.", "code")
+        self.gaming_detections = counts("gaming_detections", "Detections of agents that inflate priorities.")
+        self.escalations_triggered = counts("escalations_triggered", "Escalations by trigger.", "trigger")
+        self.deadlocks_detected = counts("deadlocks_detected", "Deadlocks found and broken.")
+        self.alerts_raised = counts("alerts_raised", "Alerts by metric.", "metric")
         self.alerts = Gauge("alerts", "Whether an alert is raised, 0 or 1.", ["metric"], registry=registry)
-        self.wakes = counter("wakes", "Wakes of agents by outcome: requested, woken, or why one failed.", "outcome")
+        self.wakes = counts("wakes", "Wakes of agents by outcome: requested, woken, or why one failed.", "outcome")
         self.wake_seconds = latencies("wake_seconds", "From the request of a wake to the agent taking the message.")
-        self.dead_letters = counter("dead_letters", "Messages that could not be delivered.", "reason")
-        self.requests = Counts(registry, "http_requests", "Requests by operation and status.", "operation", "status")
+        self.dead_letters = counts("dead_letters", "Messages that could not be delivered.", "reason")
+        self.requests = counts("http_requests", "Requests by operation and status.", "operation", "status")
         self.request_seconds = latencies("http_request_seconds", "Time to answer a request, seconds.", "operation")
         self.socket_connections = Gauge("socket_connections", "Open WebSockets.", registry=registry)
         self.socket_bytes_queued = Gauge(
             "socket_bytes_queued", "Bytes waiting to be written to WebSockets.", registry=registry
         )
-        self.socket_frames = counter("socket_frames", "WebSocket frames.", "direction")
-        self.socket_operations = counter("socket_operations", "Operations received over WebSocket.", "op")
-        self.socket_problems = counter("socket_problems", "Operations refused over WebSocket.", "code")
-        self.socket_pushes = counter("socket_pushes", "Messages pushed over WebSocket.")
+        self.socket_frames = counts("socket_frames", "WebSocket frames.", "direction")
+        self.socket_operations = counts("socket_operations", "Operations received over WebSocket.", "op")
+        self.socket_problems = counts("socket_problems", "Operations refused over WebSocket.", "code")
+        self.socket_pushes = counts("socket_pushes", "Messages pushed over WebSocket.")
         #: Events counted so far, by kind.
         self.totals: dict[str, int] = {}
-        #: Sends to unknown agents, and refused recalls by outcome: plain counts for the dashboard.
-        self.undeliverable = 0
-        self.recalls_refused: dict[str, int] = {}
         self._folds: dict[type, Fold] = {
             ev.MessageAccepted: self._accepted,
             ev.MessageOffered: self._offered,
             ev.MessageDelivered: self._delivered,
             ev.MessageExpired: self._expired,
-            ev.MessageRecalled: lambda event, state: self.signal_recalled.labels("recalled").inc(),
-            ev.RecallRefused: self._recall_refused,
-            ev.MessageBoosted: lambda event, state: self.priority_boosts.inc(),
-            ev.GamingDetected: lambda event, state: self.gaming_detections.inc(),
-            ev.EscalationOpened: lambda event, state: self.escalations_triggered.labels(event.trigger).inc(),
-            ev.DeadlockFound: lambda event, state: self.deadlocks_detected.inc(),
-            ev.AlertRaised: lambda event, state: self.alerts_raised.labels(event.metric).inc(),
-            ev.MessageDied: lambda event, state: self.dead_letters.labels(event.reason).inc(),
+            ev.MessageRecalled: lambda event, state: self.signal_recalled.add("recalled"),
+            ev.RecallRefused: lambda event, state: self.signal_recalled.add(event.outcome),
+            ev.MessageBoosted: lambda event, state: self.priority_boosts.add(),
+            ev.GamingDetected: lambda event, state: self.gaming_detections.add(),
+            ev.EscalationOpened: lambda event, state: self.escalations_triggered.add(event.trigger),
+            ev.DeadlockFound: lambda event, state: self.deadlocks_detected.add(),
+            ev.AlertRaised: lambda event, state: self.alerts_raised.add(event.metric),
+            ev.MessageDied: lambda event, state: self.dead_letters.add(event.reason),
             ev.SendRefused: self._refused,
-            ev.AgentWakeRequested: lambda event, state: self.wakes.labels("requested").inc(),
+            ev.AgentWakeRequested: lambda event, state: self.wakes.add("requested"),
             ev.AgentWoken: self._woken,
-            ev.AgentWakeFailed: lambda event, state: self.wakes.labels(event.reason).inc(),
+            ev.AgentWakeFailed: lambda event, state: self.wakes.add(event.reason),
         }
 
     def fold(self, events: list[Event], state: ProjectState) -> None:
         """Count durable events."""
         folds, totals = self._folds, self.totals
+        for kind, count in Counter(map(type, events)).items():
+            totals[kind.__name__] = totals.get(kind.__name__, 0) + count
         for event in events:
-            kind = type(event)
-            totals[kind.__name__] = totals.get(kind.__name__, 0) + 1
-            fold = folds.get(kind)
+            fold = folds.get(type(event))
             if fold is not None:
                 fold(event, state)
-
-    def counted(self, counter: Counter) -> list[tuple[dict[str, str], int]]:
-        """Return a counter's values by its labels."""
-        (family,) = counter.collect()
-        return [(sample.labels, int(sample.value)) for sample in family.samples if sample.name.endswith("_total")]
 
     def expose(self, state: ProjectState) -> bytes:
         """Return all metrics in Prometheus's text format."""
@@ -171,7 +139,7 @@ class Metrics:
         self.messages_sent.add(_NAMES[event.priority])
         self.recipient_state.add(event.recipient_state)
         if event.rule in ("role_cap", "gaming"):
-            self.priority_violations.labels(event.rule).inc()
+            self.priority_violations.add(event.rule)
 
     def _offered(self, event: ev.MessageOffered, state: ProjectState) -> None:
         waited_s = event.waited_us / 1_000_000
@@ -184,25 +152,20 @@ class Metrics:
             self.messages_delivered.add(_NAMES[message.priority])
 
     def _expired(self, event: ev.MessageExpired, state: ProjectState) -> None:
-        self.signal_expired.labels(self._type_of(event.message, state), event.reason).inc()
+        self.signal_expired.add(self._type_of(event.message, state), event.reason)
 
     def _woken(self, event: ev.AgentWoken, state: ProjectState) -> None:
-        self.wakes.labels("woken").inc()
+        self.wakes.add("woken")
         self.wake_seconds.add(event.took_us / 1_000_000)
-
-    def _recall_refused(self, event: ev.RecallRefused, state: ProjectState) -> None:
-        self.signal_recalled.labels(event.outcome).inc()
-        self.recalls_refused[event.outcome] = self.recalls_refused.get(event.outcome, 0) + 1
 
     def _refused(self, event: ev.SendRefused, state: ProjectState) -> None:
         if event.code == "E_ROUTING_001":
-            self.undeliverable += 1
             sender = self._bounded("sender", event.sender)
-            self.unknown_recipient.labels(self._bounded("signal_type", event.message_type), sender).inc()
+            self.unknown_recipient.add(self._bounded("signal_type", event.message_type), sender)
         elif event.code in _RATE_CODES:
-            self.rate_limit_hits.labels(event.code).inc()
+            self.rate_limit_hits.add(event.code)
         elif event.code == "E_ADMISSION_004":
-            self.priority_violations.labels("refused").inc()
+            self.priority_violations.add("refused")
 
     def _type_of(self, seq: int, state: ProjectState) -> str:
         message = state.messages.get(seq)

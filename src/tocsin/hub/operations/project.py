@@ -109,14 +109,14 @@ async def get_overview(call: Call, request: Request) -> wire.Overview:
     return wire.Overview(
         since=as_datetime_or_none(call.hub.opened_at),
         undeliverable=[
-            wire.UndeliverableCount(labels["signal_type"], labels["sender"], count)
-            for labels, count in metrics.counted(metrics.unknown_recipient)
+            wire.UndeliverableCount(signal_type, sender, count)
+            for (signal_type, sender), count in metrics.unknown_recipient.rows()
         ],
         expired=[
-            wire.ExpiredCount(labels["signal_type"], labels["reason"], count)
-            for labels, count in metrics.counted(metrics.signal_expired)
+            wire.ExpiredCount(signal_type, reason, count)
+            for (signal_type, reason), count in metrics.signal_expired.rows()
         ],
-        recalls={labels["outcome"]: count for labels, count in metrics.counted(metrics.signal_recalled)},
+        recalls={outcome: count for (outcome,), count in metrics.signal_recalled.rows()},
         bounds_s=list(metrics.time_to_drain.bounds_s),
         time_to_drain=[
             wire.Histogram(kind, path, counts, total_s)
