@@ -95,10 +95,10 @@ soak: $(STAMP) $(VENDOR) ## The same tests at full length, then on the compiled 
 	@TOCSIN_SOAK=$(SHARE) $(BIN)/python -m pytest -n 2 --timeout 1800 --durations 20 tests $(TEST_ARGS)
 	@$(MAKE) --no-print-directory test-compiled
 
-test-compiled: $(STAMP) ## The tests of the core, the simulator, the hub and the stores on the compiled form
+test-compiled: $(STAMP) ## The tests of core, simulator, hub, client, sockets and stores on the compiled form
 	@$(BIN)/python tools/compile.py
-	@TOCSIN_FORM=compiled PYTHONPATH=build/compiled:. $(BIN)/python -m pytest -q -n 2 tests/core tests/simulation tests/hub \
-	  tests/stores $(TEST_ARGS)
+	@TOCSIN_FORM=compiled PYTHONPATH=build/compiled:. $(BIN)/python -m pytest -q -n 2 tests/core tests/simulation tests/hub tests/client \
+	  tests/gateways/websocket tests/stores $(TEST_ARGS)
 
 MUTANTS := build/mutants/venv
 $(MUTANTS)/.ready: $(STAMP) requirements/mutants.lock

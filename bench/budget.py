@@ -21,14 +21,15 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.events import Event, encode_events
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.ids import RandomIds
 from tocsin.journal.changes import ObservedExchange
 from tocsin.journal.log import EventLog
 from tocsin.journal.projection import batch_of
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.policies import parse_policy
-from tocsin.wire.drafts import Draft, EnvelopeWriter
+from tocsin.wire.drafts import Draft
+from tocsin.wire.envelope_writer import EnvelopeWriter
 
 ROUNDS = 15
 COUNT = 2_000

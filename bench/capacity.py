@@ -27,7 +27,7 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.events import Event
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.hub.config import load_config
 from tocsin.ids import RandomIds
 from tocsin.journal.changes import ObservedExchange

@@ -20,7 +20,8 @@ from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.events import encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.envelope import Envelope, parse_envelope
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.policies import parse_policy
 
 #: Number of mailboxes with pending messages.

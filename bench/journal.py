@@ -31,7 +31,8 @@ from bench.tables import measure as measure_tables
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Receipt, RegisterAgent, Send
 from tocsin.core.events import Event
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.envelope import iso, parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
+from tocsin.core.protocol.timestamps import iso
 from tocsin.hub.hosting.host import Host
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Journal

@@ -17,7 +17,7 @@ import uvloop
 from websockets.asyncio.client import ClientConnection, connect
 
 from bench.report import percentile
-from tocsin.core.protocol.envelope import iso
+from tocsin.core.protocol.timestamps import iso
 
 MESSAGE_BYTES = 600
 RUN = secrets.token_hex(4)

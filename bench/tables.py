@@ -26,7 +26,8 @@ from bench.peers.tocsin_embedded import TocsinEmbedded
 from bench.report import Run, options, table
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Confirm, OpenSession, RegisterAgent, Send
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.envelope import iso, parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
+from tocsin.core.protocol.timestamps import iso
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import Capture, ObservedExchange

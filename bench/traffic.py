@@ -30,7 +30,8 @@ from tocsin.core.commands import SYSTEM, Caller, Command
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.envelope import iso, parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
+from tocsin.core.protocol.timestamps import iso
 from tocsin.journal.records import record_of
 from tocsin.policies import parse_policy
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.protocol.envelope import Envelope, parse_envelope
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.protocol.parsing import parse_envelope
 
 __all__ = ["envelope", "parsed"]
 

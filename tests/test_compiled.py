@@ -1,4 +1,4 @@
-"""The modules of the compiled form. `make test-compiled` runs the tests of core, simulator, hub and stores on it."""
+"""The modules of the compiled form, whose tests `make test-compiled` runs."""
 
 import importlib.util
 import re

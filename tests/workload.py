@@ -33,8 +33,8 @@ from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import signal_id
 from tocsin.core.policy import Policy, document_of
-from tocsin.core.protocol.envelope import iso
 from tocsin.core.protocol.priority import priority_name
+from tocsin.core.protocol.timestamps import iso
 from tocsin.policies import parse_policy
 
 #: A policy under which things happen soon: few are remembered, deaths and expiries are common.

@@ -5,7 +5,9 @@
 
 import asyncio
 import contextlib
+import io
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -109,6 +111,13 @@ class HubGround(Ground):
             body = {"agent": name, "role": role, "type": None}
             self.tokens[name] = self.admin.post("v1", "admin", "tokens", body=body)["token"]
         return self.tokens[name]
+
+    def frames_in(self) -> int:
+        """Return the number of frames that it has read."""
+        shown = io.BytesIO()
+        self.admin.download("metrics", to=shown)
+        found = re.search(rb'socket_frames_total{direction="in"[^}]*} (\S+)', shown.getvalue())
+        return 0 if found is None else int(float(found[1]))
 
     def clear(self) -> None:
         """Let everyone go who has joined, with all that waits for them."""

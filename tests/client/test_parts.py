@@ -16,11 +16,12 @@ from tocsin.client.messages.envelopes import EnvelopeReader
 from tocsin.client.messages.inbox import Inbox
 from tocsin.client.messages.message import Message
 from tocsin.core.errors import refusal
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of
-from tocsin.wire.drafts import Draft, EnvelopeWriter
+from tocsin.wire.drafts import Draft
+from tocsin.wire.envelope_writer import EnvelopeWriter
 from tocsin.wire.signatures import Signer
 
 _JSON = st.recursive(

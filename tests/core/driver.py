@@ -19,8 +19,8 @@ from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange, Outcome
 from tocsin.core.messages.model import Message
 from tocsin.core.policy import Policy, document_of
-from tocsin.core.protocol.envelope import Envelope, iso
-from tocsin.core.protocol.timestamps import as_microseconds
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.protocol.timestamps import as_microseconds, iso
 from tocsin.core.snapshot import Snapshot, restore, take
 from tocsin.policies import default_policy, parse_policy
 

@@ -21,7 +21,8 @@ from tocsin.core.protocol.envelope import Envelope
 from tocsin.hub import embedded
 from tocsin.hub.embedded import Tocsin
 from tocsin.policies import parse_policy
-from tocsin.wire.drafts import EnvelopeWriter, Written
+from tocsin.wire.drafts import Written
+from tocsin.wire.envelope_writer import EnvelopeWriter
 from tocsin.wire.socket import Hello
 
 NOTE = "CUSTOM_NOTE"

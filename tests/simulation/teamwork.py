@@ -16,7 +16,7 @@ from tocsin.core.commands import SYSTEM, Caller, Command
 from tocsin.core.escalation.paths import PATHS
 from tocsin.core.events import Event
 from tocsin.core.messages.model import State
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.state import ProjectState
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Message, State
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.envelope import iso, parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.timestamps import iso
 from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.snapshot import take
 from tocsin.policies import default_policy, parse_policy

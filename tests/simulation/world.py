@@ -27,7 +27,8 @@ from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.envelope import iso, parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
+from tocsin.core.protocol.timestamps import iso
 from tocsin.core.snapshot import Snapshot, restore, take
 from tocsin.journal.errors import JournalError
 

@@ -3,12 +3,13 @@
 `Agent` is for asyncio, `SyncAgent` for synchronous code. Connecting to a hub needs `tocsin[client]`.
 """
 
-from tocsin.client.agent import Agent, Messages, Receipts
+from tocsin.client.agent import Agent
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.client.connection.backoff import Retry
 from tocsin.client.connection.connection import ConnectionState
 from tocsin.client.errors import Deadlock, LeaseLost, NoAnswer, NoResponse
 from tocsin.client.leases import Lease
+from tocsin.client.messages.iteration import Messages, Receipts
 from tocsin.client.messages.message import Message
 from tocsin.client.messages.work import Interruption, Resuming, Working
 from tocsin.client.sync import SyncAgent, SyncInterruption, SyncLease, SyncMessage, SyncResuming, SyncWorking

@@ -13,13 +13,9 @@ application did not get is delivered again, one that it got is not. `Receipts` h
 # ruff: noqa: A002
 
 import asyncio
-import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from enum import StrEnum
 from types import TracebackType
 from typing import Literal, Never, Unpack, overload
-
-import msgspec
 
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.client.connection.backoff import Retry
@@ -28,43 +24,33 @@ from tocsin.client.connection.endpoint import signer_of, transport_to
 from tocsin.client.connection.transport import Bus, Transport
 from tocsin.client.errors import NoAnswer, no_response
 from tocsin.client.leases import Leases
-from tocsin.client.messages.envelopes import EnvelopeReader
+from tocsin.client.messages.arrivals import Arrivals
 from tocsin.client.messages.inbox import Inbox
-from tocsin.client.messages.message import LocalMessage, Message
+from tocsin.client.messages.iteration import Messages, Receipts
+from tocsin.client.messages.message import Message
 from tocsin.client.messages.requests import Awaited, Requests, failure_in
 from tocsin.client.messages.sending import Outcome, Sender, local_result
 from tocsin.client.messages.settling import Settler
 from tocsin.client.messages.work import Worker
 from tocsin.client.operation_caller import OperationCaller
 from tocsin.client.teamwork import Teamwork
-from tocsin.core.commands import SYSTEM, BroadcastReceipt, Delivery, Receipt
+from tocsin.core.commands import BroadcastReceipt, Receipt
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import ANYONE
 from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.wire.arguments import unknown_argument
-from tocsin.wire.drafts import Draft, EnvelopeWriter, Options, Payload
+from tocsin.wire.drafts import Draft, Options, Payload
+from tocsin.wire.envelope_writer import EnvelopeWriter
 from tocsin.wire.messages import Sent
-from tocsin.wire.socket import Deliver, Hello, Welcome
+from tocsin.wire.socket import Hello, Welcome
 
-__all__ = ["Agent", "Connecting", "Messages", "Receipts", "refuse_unknown"]
+__all__ = ["Agent", "Connecting", "refuse_unknown"]
 
-_log = logging.getLogger("tocsin.client")
 #: The sender's type in envelopes of an agent that connects without one; the hub uses the registered type.
 _SOME_TYPE = "AdHoc"
 #: Options of a message that is sent to a bus in this process without a draft.
 _PLAIN = frozenset({"priority"})
 _CONNECT = ("token", "agent", "role", "type", "capabilities", "daemon", "sign", "retry", "config")
-
-
-class Receipts(StrEnum):
-    """When the receipt of a message is sent."""
-
-    #: When it is handed to the application.
-    HANDED_OVER = "handed_over"
-    #: When the application takes the next one: a handler that fails gets its message again.
-    HANDLED = "handled"
-    #: When the application calls `confirm`, `acknowledge`, `reject`, `mark_processed` or `reply`.
-    MANUAL = "manual"
 
 
 class Agent(Teamwork):
@@ -87,16 +73,13 @@ class Agent(Teamwork):
         self._capabilities = tuple(capabilities)
         self._daemon = daemon
         self._writer = writer
-        self._reader = EnvelopeReader()
         self._requests = Requests()
         self._connection = Connection(
             transport,
             config,
             self._greeting,
             self._welcomed,
-            self._arrived,
             lambda window: self._inbox.shrink(window),
-            self._take,
         )
         self._connection.watch(self._followed)
         self._inbox = Inbox(config, self._connection.confirm, self._connection.credit)
@@ -105,6 +88,10 @@ class Agent(Teamwork):
         self._settler = Settler(self._connection, self._inbox, self._sender, config.call_timeout_s)
         self._leases = Leases(self._caller, self._inbox, config, writer.fresh_id)
         self._worker = Worker(self._caller, self._inbox, config.call_timeout_s)
+        arrivals = Arrivals(
+            self._settler, self._connection.confirm, self._inbox, self._requests, self._leases, self._worker
+        )
+        self._connection.deliver_to(arrivals.take, arrivals.take_local)
 
     @classmethod
     def connect(
@@ -336,45 +323,6 @@ class Agent(Teamwork):
         self._writer.introduce(welcome.agent, self._type or _SOME_TYPE)
         self._inbox.granted(welcome.window)
 
-    def _arrived(self, delivery: Deliver) -> None:
-        try:
-            received, attempt, ttl_s = self._reader.read(delivery.envelope)
-        except msgspec.DecodeError:
-            # It stays unconfirmed, so another client gets it, or it becomes a dead letter, which can be inspected.
-            _log.exception("%s cannot be read", delivery.signal_id)
-            return
-        if not self._inbox.is_news(delivery.signal_id, attempt):
-            return
-        interrupts = delivery.interrupts
-        message = Message(self._settler, delivery.signal_id, delivery.offer, received, attempt, ttl_s, interrupts)
-        if interrupts is None and not self._requests.waiting and received.sender.agent_id != SYSTEM.agent:
-            self._inbox.put(message)
-        else:
-            self._receive(message)
-
-    def _take(self, delivery: Delivery) -> None:
-        """Take a message from a project in this process."""
-        inbox = self._inbox
-        if not inbox.is_news(delivery.signal_id, delivery.attempt):
-            return
-        message = LocalMessage(self._settler, delivery)
-        if delivery.interrupts is None and not self._requests.waiting and delivery.message.sender != SYSTEM.agent:
-            inbox.put(message)
-        else:
-            self._receive(message)
-
-    def _receive(self, message: Message) -> None:
-        self._worker.arrived(message)
-        awaited = self._requests.match(message)
-        is_notice = awaited is None and message.sender == SYSTEM.agent
-        if is_notice and (self._leases.takes(message) or self._requests.takes(message)):
-            self._connection.confirm(message.signal_id)
-        elif awaited is None:
-            self._inbox.put(message)
-        else:
-            self._inbox.hold(message)
-            awaited.response.set_result(message)
-
     def _followed(self, state: ConnectionState) -> None:
         if state is ConnectionState.FAILED:
             self._inbox.end(self._connection.error)
@@ -383,47 +331,6 @@ class Agent(Teamwork):
         elif state is ConnectionState.CLOSED:
             self._inbox.end()
             self._requests.fail(refusal("E_STATE_003", "this agent is closed", retryable=False))
-
-
-class Messages:
-    """The messages of an agent, as an asynchronous iterator; several iterators share the messages."""
-
-    def __init__(self, inbox: Inbox, receipts: Receipts, timeout_s: float | None) -> None:
-        self._inbox = inbox
-        self._receipts = receipts
-        self._timeout_s = timeout_s
-        self._in_hand: Message | None = None
-        inbox.listen()
-
-    def __aiter__(self) -> "Messages":
-        return self
-
-    async def __anext__(self) -> Message:
-        if self._in_hand is not None:
-            self._inbox.confirm(self._in_hand)
-            self._in_hand = None
-        message = self._inbox.take_now() or await self._take()
-        if message is None:
-            raise StopAsyncIteration
-        # Nothing is awaited between here and the application, so nothing can be cancelled.
-        if self._receipts is Receipts.HANDED_OVER:
-            self._inbox.confirm(message)
-        elif self._receipts is Receipts.HANDLED:
-            self._in_hand = message
-        return message
-
-    async def _take(self) -> Message | None:
-        if self._timeout_s is None:
-            return await self._inbox.take()
-        try:
-            async with asyncio.timeout(self._timeout_s) as patience:
-                message = await self._inbox.take()
-                patience.reschedule(None)
-                return message
-        except TimeoutError:
-            if not patience.expired():
-                raise
-            return None
 
 
 class Connecting:

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from tocsin.client.agent import Agent, Connecting, Messages, Receipts
+from tocsin.client.agent import Agent, Connecting
 from tocsin.client.connection.transport import Bus
 from tocsin.client.loop_thread import LoopThread, SyncBus
+from tocsin.client.messages.iteration import Messages, Receipts
 from tocsin.client.messages.message import Message
 from tocsin.core.errors import HubUnavailable
 

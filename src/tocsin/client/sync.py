@@ -104,14 +104,14 @@ class SyncMessage(Facade[Message]):
         return self._wrapped.attempt
 
     @property
-    def ttl_s(self) -> float | None:
-        """Time to live, seconds from its acceptance."""
-        return self._wrapped.ttl_s
-
-    @property
     def interrupts(self) -> str | None:
         """The messageId of the work that it interrupts, if it does."""
         return self._wrapped.interrupts
+
+    @property
+    def ttl_s(self) -> float | None:
+        """Return its time to live, seconds from its acceptance."""
+        return self._wrapped.ttl_s
 
     @property
     def message_id(self) -> str:

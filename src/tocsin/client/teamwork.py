@@ -18,7 +18,8 @@ from tocsin.client.operations import Operations
 from tocsin.core.commands import Published
 from tocsin.core.protocol.envelope import ANYONE
 from tocsin.core.protocol.priority import Priority
-from tocsin.wire.drafts import Draft, EnvelopeWriter, Options, Payload
+from tocsin.wire.drafts import Draft, Options, Payload
+from tocsin.wire.envelope_writer import EnvelopeWriter
 
 __all__ = ["Teamwork"]
 

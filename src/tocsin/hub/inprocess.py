@@ -18,7 +18,8 @@ from tocsin.client.connection.transport import Item, LinkLost, Refused
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
-from tocsin.core.protocol.envelope import VERSIONS, Envelope, parse_envelope
+from tocsin.core.protocol.envelope import VERSIONS, Envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.validation import explain
 from tocsin.hub.hosting.host import Condition
 from tocsin.hub.operations import Call, in_first_version, perform, speaks_first_version

@@ -8,7 +8,8 @@ from typing import Any, get_args
 import msgspec
 
 from tocsin.core.errors import TocsinError, error_for, refusal
-from tocsin.core.protocol.envelope import Envelope, check_nesting
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.protocol.parsing import check_nesting
 from tocsin.core.protocol.validation import explain
 from tocsin.wire.operation import Operation
 

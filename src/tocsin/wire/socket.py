@@ -22,6 +22,7 @@ __all__ = [
     "SUBPROTOCOL",
     "Acknowledge",
     "Answer",
+    "AnyItem",
     "Bye",
     "Call",
     "Confirm",
@@ -272,6 +273,16 @@ class Goodbye(msgspec.Struct, frozen=True):
 
 
 Item: TypeAlias = Answer | Refusal | Push | Goodbye
+
+
+class AnyItem(msgspec.Struct, frozen=True, gc=False):
+    """An item as a client reads it: the fields that are set tell which one it is."""
+
+    re: int | None = None
+    ok: Raw = Raw(b"")
+    problem: Problem | None = None
+    deliver: Deliver | None = None
+    bye: Leave | None = None
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.protocol.envelope import TRACEPARENT, Envelope, body
+from tocsin.core.protocol.envelope import TRACEPARENT, Envelope
+from tocsin.core.protocol.parsing import body
 
 __all__ = ["carry", "trace_in"]
 

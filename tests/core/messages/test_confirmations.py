@@ -8,8 +8,7 @@ from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.messages.model import State
-from tocsin.core.protocol.envelope import iso
-from tocsin.core.protocol.timestamps import as_microseconds
+from tocsin.core.protocol.timestamps import as_microseconds, iso
 
 
 def ack_of(team: Team, message_id: str) -> dict[str, object]:

@@ -13,8 +13,8 @@ from tocsin.core import events as ev
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.exchange import Exchange
-from tocsin.core.protocol.envelope import iso, parse_envelope
-from tocsin.core.protocol.timestamps import as_datetime, as_microseconds
+from tocsin.core.protocol.parsing import parse_envelope
+from tocsin.core.protocol.timestamps import as_datetime, as_microseconds, iso
 
 ASSIGNMENT = load("apm/task_assignment_payload")
 

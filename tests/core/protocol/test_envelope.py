@@ -12,20 +12,10 @@ from hypothesis import strategies as st
 from tests.fixtures import load, load_bytes, names
 from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.protocol import validation
-from tocsin.core.protocol.envelope import (
-    NESTING_MAX,
-    AgentRef,
-    Envelope,
-    Metadata,
-    Qos,
-    body,
-    instant,
-    iso,
-    metadata_of,
-    parse_envelope,
-    priority_of,
-)
+from tocsin.core.protocol.envelope import NESTING_MAX, AgentRef, Envelope, Metadata, Qos
+from tocsin.core.protocol.parsing import body, metadata_of, parse_envelope, priority_of
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.timestamps import instant, iso
 
 LIMIT = 1_048_576
 APM: dict[str, Any] = load("apm/envelope")

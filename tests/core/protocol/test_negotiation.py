@@ -11,8 +11,8 @@ from tests.core.driver import START, Team
 from tests.fixtures import load
 from tocsin.core import commands as cmd
 from tocsin.core.errors import TocsinError
-from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.protocol.negotiation import highest_common_version, type_name_for
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.policies import default_policy
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Meta
 
 from tocsin.core.errors import Problem, TocsinError
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.validation import explain
 
 MISSING, TYPE, CHOICE, SCHEMA = (f"E_VALIDATION_{number:03d}" for number in range(1, 5))

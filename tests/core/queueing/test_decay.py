@@ -11,7 +11,7 @@ from tests.core.envelopes import letter
 from tests.fixtures import load_bytes
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.queueing.decay import current_importance, rounded_rate, stale_at
 from tocsin.policies import default_policy
 

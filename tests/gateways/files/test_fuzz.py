@@ -12,7 +12,7 @@ from tests.gateways.files.channels import FileClient, line, lines_of
 from tests.gateways.files.test_crash import MortalHub, count, until
 from tests.soak import scaled, tally
 from tocsin.core.errors import CATALOGUE
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 
 ROUNDS = scaled(40, 400)
 #: What a hub may grow by between the middle and the end of the rounds.

@@ -13,7 +13,7 @@ from tests.envelopes import envelope
 from tests.gateways.files.channels import FileClient, channel_team, line, lines_of, until, until_state
 from tests.gateways.hubs import QUICK, HubTeam, team_at
 from tocsin.core.errors import PolicyRefused, TocsinError
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.payloads import check_payload
 from tocsin.hub.hosting.host import Condition
 from tocsin.journal.base import Commit, Group

@@ -9,7 +9,7 @@ import pytest
 from tests.envelopes import envelope
 from tests.gateways.mcp.test_mount import asked, mcp_team, post
 from tocsin.core.commands import Send
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.priority import Priority
 from tocsin.gateways.mcp.direct import DirectCalls
 from tocsin.hub.piggyback import Piggyback

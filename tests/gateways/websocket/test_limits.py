@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.envelopes import envelope
 from tests.gateways.websocket.sockets import SocketTeam, socket_team
+from tests.patience import PATIENCE_S
 from tocsin.core.errors import TocsinError
 from tocsin.hub.config import load_config
 from tocsin.journal.errors import CommitFailed
@@ -241,33 +243,29 @@ async def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: 
     """While no commit returns, the hub reads no more than the limit; then all operations are answered."""
     async with socket_team(tmp_path, socket={"batch_max": 8, "in_flight_max": 16}) as team:
         ada = await team.attach("ada")
-        gate = asyncio.Event()
-        submit, held = team.hub.host.submit, []
+        journal, gate = team.hub.host.journal, threading.Event()
+        append = journal.append
 
-        def hold(*arguments: Any) -> Any:
-            future = submit(*arguments)
-            if gate.is_set():
-                return future
-            later: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            held.append((future, later))
-            return later
+        def hold(group: Any) -> Any:
+            gate.wait(PATIENCE_S)
+            return append(group)
 
-        team.hub.host.submit = hold  # type: ignore[method-assign, assignment]
+        journal.append = hold  # type: ignore[method-assign]
         futures = []
         for frame in range(10):
-            text, some = ada.numbered(*[{"op": "recall_message", "message_id": f"msg_{frame}_x"} for _ in range(8)])
+            numbers = range(8 * frame, 8 * frame + 8)
+            text, some = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in numbers])
             futures += some
             await ada.raw(text)
-        while len(held) < 16:
+        while team.metric("socket_operations", "send_message") < 16:
             await asyncio.sleep(0.005)
         await ada.socket.ping()
         for _ in range(20):
             await asyncio.sleep(0)
-        assert len(held) == 16
+        assert team.metric("socket_operations", "send_message") == 16
         gate.set()
-        for future, later in held:
-            later.set_result(await future)
-        assert len(await asyncio.gather(*futures)) == 80
+        assert all("ok" in answer for answer in await asyncio.gather(*futures))
+        assert team.metric("socket_operations", "send_message") == 80
 
 
 async def test_a_full_host_answers_what_it_refuses_and_what_it_takes(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from tocsin.cli.operations.parameters import JSON_METAVAR, object_from
 from tocsin.cli.output import fail
 from tocsin.cli.remote import Exit, Remote
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.wire.drafts import Draft, EnvelopeWriter, Written
+from tocsin.wire.drafts import Draft, Written
+from tocsin.wire.envelope_writer import EnvelopeWriter
 from tocsin.wire.signatures import Signer
 
 __all__ = ["draft", "write"]

@@ -126,9 +126,8 @@ class Channel:
         backoff = Backoff(self._config.backoff_first_s, self._config.backoff_max_s)
         while True:
             try:
-                connection = Connection(
-                    self._transport(), self._config, _greeting, self._welcomed, self._arrived.put_nowait, _nothing
-                )
+                connection = Connection(self._transport(), self._config, _greeting, self._welcomed, _nothing)
+                connection.deliver_to(self._arrived.put_nowait)
                 await connection.open()
                 backoff.reset()
                 try:

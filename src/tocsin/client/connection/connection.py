@@ -59,17 +59,15 @@ class Connection:
         config: ClientConfig,
         greeting: Callable[[str | None], Hello],
         welcomed: Callable[[Welcome], None],
-        deliver: Callable[[Deliver], None],
         overdrawn: Callable[[int], None],
-        take: "Callable[[Delivery], None] | None" = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport = transport
         self._config = config
         self._greeting = greeting
         self._welcomed = welcomed
-        self._deliver = deliver
-        self._take = take
+        self._deliver: Callable[[Deliver], None]
+        self._deliver_local: Callable[[Delivery], None] | None = None
         self._calls = Calls(config, overdrawn, self._recredit)
         self._window: int | None = None
         self._state = ConnectionState.CONNECTING
@@ -96,6 +94,11 @@ class Connection:
     def has_room(self) -> bool:
         """Tell whether many more calls can be made."""
         return self._calls.has_room
+
+    def deliver_to(self, take: Callable[[Deliver], None], take_local: Callable[[Delivery], None] | None = None) -> None:
+        """Give messages to a function, before it is opened; those from a project in this process to another one."""
+        self._deliver = take
+        self._deliver_local = take_local
 
     def watch(self, watcher: Callable[[ConnectionState], None]) -> None:
         """Call a function at every change of state."""
@@ -273,10 +276,9 @@ class Connection:
 
     def _use_local(self, link: Link) -> None:
         """Take messages directly from a project in this process, beginning with those that it has kept so far."""
-        if self._take is None or not isinstance(link, LocalLink):
-            return
-        self.local = link
-        link.deliver_to(self._take)
+        if self._deliver_local is not None and isinstance(link, LocalLink):
+            self.local = link
+            link.deliver_to(self._deliver_local)
 
     async def _serve(self, link: Link, items: list[Item]) -> None:
         """Read, write and send heartbeats until the link is lost."""

@@ -47,7 +47,7 @@ class Recipient(Protocol):
 class Message:
     """A received message, and the operations of its recipient on it."""
 
-    __slots__ = ("_payload", "_received", "_recipient", "attempt", "interrupts", "offer", "signal_id", "ttl_s")
+    __slots__ = ("_payload", "_received", "_recipient", "_ttl_s", "attempt", "interrupts", "offer", "signal_id")
 
     def __init__(
         self,
@@ -68,13 +68,17 @@ class Message:
         self.offer: int = offer
         #: Retries so far.
         self.attempt: int = attempt
-        #: Time to live, seconds from its acceptance.
-        self.ttl_s: float | None = ttl_s
+        self._ttl_s: float | None = ttl_s
         #: The messageId of the work that it interrupts, if it does.
         self.interrupts: str | None = interrupts
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.signal_id} {self.type} from {self.sender}>"
+
+    @property
+    def ttl_s(self) -> float | None:
+        """Return its time to live, seconds from its acceptance."""
+        return self._ttl_s
 
     @property
     def message_id(self) -> str:
@@ -140,7 +144,7 @@ class Message:
         return known
 
     @property
-    def _payload_json(self) -> bytes | msgspec.Raw:
+    def _payload_json(self) -> Any:  # bytes, or JSON as a part of its envelope
         return self._received.payload
 
     def payload_as(self, shape: Callable[..., Shape]) -> Shape:
@@ -192,7 +196,7 @@ class LocalMessage(Message):
         self.interrupts = delivery.interrupts
 
     @property
-    def ttl_s(self) -> float | None:  # type: ignore[override]
+    def ttl_s(self) -> float | None:
         """Return its time to live, seconds from its acceptance."""
         return ttl_s(self._delivery.message)
 
@@ -252,7 +256,7 @@ class LocalMessage(Message):
         return self._delivery.message.importance
 
     @property
-    def _payload_json(self) -> bytes:
+    def _payload_json(self) -> Any:
         return self._delivery.payload
 
     @property

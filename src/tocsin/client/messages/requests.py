@@ -79,8 +79,11 @@ class Requests:
         """Return the request whose wait was ended to break a deadlock; that report has no thread."""
         if message.sender != SYSTEM.agent or message.type != _REPORT:
             return None
-        everyone = (awaited for waiting in self._awaited.values() for awaited in waiting)
-        return next((awaited for awaited in everyone if awaited.fits(message)), None)
+        for waiting in self._awaited.values():
+            for awaited in waiting:
+                if awaited.fits(message):
+                    return awaited
+        return None
 
     def takes(self, message: Message) -> bool:
         """Tell whether a message is a late notice about a request of this client."""

@@ -29,7 +29,8 @@ from tocsin.core.errors import InvariantViolation, Problem, TocsinError
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.protocol.priority import Priority
 from tocsin.wire import socket as op
-from tocsin.wire.drafts import Draft, EnvelopeWriter, Payload, Written
+from tocsin.wire.drafts import Draft, Payload, Written
+from tocsin.wire.envelope_writer import EnvelopeWriter
 from tocsin.wire.messages import SendReply, Sent, Settled
 
 __all__ = ["Outcome", "Sender", "local_result"]

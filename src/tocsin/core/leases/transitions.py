@@ -18,8 +18,8 @@ from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
 from tocsin.core.messages.model import RecipientState
 from tocsin.core.messages.notices import notify
 from tocsin.core.policy import microseconds
-from tocsin.core.protocol.envelope import iso
 from tocsin.core.protocol.priority import Priority, priority_name
+from tocsin.core.protocol.timestamps import iso
 from tocsin.core.scheduling import lease_due, schedule_lease, schedule_lease_request, schedule_wait
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import Wait

@@ -17,8 +17,10 @@ from tocsin.core.messages.model import Message, PublishPath, State, signal_id
 from tocsin.core.messages.routing import Route
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.contracts import AckRule, Contract, DeliveryClass
-from tocsin.core.protocol.envelope import Envelope, Qos, body, instant, metadata_of
+from tocsin.core.protocol.envelope import Envelope, Qos
+from tocsin.core.protocol.parsing import body, metadata_of
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.timestamps import instant
 from tocsin.core.queueing.decay import rounded_rate
 from tocsin.core.scheduling import schedule
 from tocsin.core.state import Agent, ProjectState

@@ -9,7 +9,7 @@ from tocsin.core.errors import Problem, refusal
 from tocsin.core.messages.acceptance import Draft, accept
 from tocsin.core.messages.admission import admit, grant
 from tocsin.core.messages.routing import Route, route
-from tocsin.core.protocol.envelope import body
+from tocsin.core.protocol.parsing import body
 from tocsin.core.state import Agent, Broadcast, ProjectState
 
 __all__ = ["apply_broadcast", "broadcast_to"]

@@ -31,7 +31,8 @@ from tocsin.core.messages.model import Message, State, content_digest, signal_id
 from tocsin.core.messages.routing import check_sender, recipients_of, route
 from tocsin.core.messages.settlement import mark_received, process
 from tocsin.core.protocol.contracts import Contract
-from tocsin.core.protocol.envelope import ANYONE, Envelope, body, priority_of, traceparent_of
+from tocsin.core.protocol.envelope import ANYONE, Envelope
+from tocsin.core.protocol.parsing import body, priority_of, traceparent_of
 from tocsin.core.protocol.payloads import Ack, Nack, StateSync, check_payload, completes, is_completion, registers
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Agent

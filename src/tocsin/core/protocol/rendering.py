@@ -3,8 +3,9 @@
 import msgspec
 
 from tocsin.core.messages.model import UNENDING, Message
-from tocsin.core.protocol.envelope import VERSIONS, iso
+from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.priority import apm_name, priority_name
+from tocsin.core.protocol.timestamps import iso
 
 __all__ = ["metadata_json", "render_envelope", "ttl_s"]
 

@@ -1,9 +1,10 @@
-"""Conversion between the core's microseconds and the datetimes of replies."""
+"""Conversion between the core's microseconds, datetimes and ISO 8601."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
-__all__ = ["EPOCH", "MICROSECOND", "as_datetime", "as_datetime_or_none", "as_microseconds"]
+__all__ = ["EPOCH", "MICROSECOND", "as_datetime", "as_datetime_or_none", "as_microseconds", "instant", "iso"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -27,3 +28,20 @@ def as_datetime_or_none(at: int | None) -> datetime | None:
 def as_microseconds(at: datetime) -> int:
     """Convert a datetime to microseconds since the epoch; one without a time zone is UTC."""
     return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
+
+
+def instant(moment: datetime) -> int:
+    """Convert a datetime to microseconds since the epoch."""
+    return (moment - EPOCH) // MICROSECOND
+
+
+def iso(moment_us: int) -> str:
+    """Convert microseconds since the epoch to an ISO 8601 UTC timestamp, in milliseconds if that is exact."""
+    seconds, rest = divmod(moment_us, 1_000_000)
+    return f"{_second(seconds)}.{rest // 1000:03d}Z" if rest % 1000 == 0 else f"{_second(seconds)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    """Format a whole second; cached, because timestamps formatted at one time mostly share a few of them."""
+    return (EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")[:-6]

@@ -12,8 +12,9 @@ import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
-from tocsin.core.protocol.envelope import VERSIONS, iso
+from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.priority import Priority, apm_name, priority_name
+from tocsin.core.protocol.timestamps import iso
 from tocsin.gateways.files.names import BUS, MESSAGES, RECEIPTS, directory_of
 from tocsin.gateways.files.writing import Line
 from tocsin.wire.messages import SendReply

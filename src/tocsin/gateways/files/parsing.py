@@ -9,7 +9,8 @@ import msgspec
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Command
 from tocsin.core.errors import Problem, TocsinError, refusal
-from tocsin.core.protocol.envelope import Envelope, parse_envelope
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.gateways.files.answers import LineRef, derived_id
 from tocsin.gateways.files.names import BUS, directory_of
 from tocsin.gateways.files.reading import Item

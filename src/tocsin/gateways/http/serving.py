@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.core.protocol.envelope import check_nesting
+from tocsin.core.protocol.parsing import check_nesting
 from tocsin.gateways.identity import identify
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.problems import problem_response, unhandled

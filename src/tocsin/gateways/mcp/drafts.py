@@ -14,7 +14,8 @@ from tocsin.core.protocol.priority import PriorityName
 from tocsin.core.protocol.validation import describe
 from tocsin.gateways.mcp.tool_call import ToolCall
 from tocsin.wire.arguments import fields_of
-from tocsin.wire.drafts import Draft, EnvelopeWriter, Written
+from tocsin.wire.drafts import Draft, Written
+from tocsin.wire.envelope_writer import EnvelopeWriter
 from tocsin.wire.operation import Operation, Request
 
 __all__ = ["ENVELOPE_ARGUMENTS", "DraftArguments", "arguments_with_draft", "required_fields", "write_draft"]

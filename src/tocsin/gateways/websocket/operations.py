@@ -7,7 +7,7 @@ import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub

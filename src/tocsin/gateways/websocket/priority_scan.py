@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tocsin.core.policy import Policy
+from tocsin.core.protocol.envelope import PriorityFields
 from tocsin.core.protocol.priority import VOCABULARY, Priority
 from tocsin.wire import socket as wire
 
@@ -19,14 +20,7 @@ __all__ = ["PriorityScan"]
 _NAMES = tuple(f'"{name}"'.encode() for name, level in VOCABULARY.items() if level >= Priority.CRITICAL)
 
 
-class _PriorityFields(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of an envelope that determine its priority."""
-
-    message_type: str
-    priority: str | None = None
-
-
-_DECODER = msgspec.json.Decoder(_PriorityFields)
+_DECODER = msgspec.json.Decoder(PriorityFields)
 
 
 class PriorityScan:

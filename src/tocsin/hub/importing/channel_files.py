@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from tocsin.core.errors import TocsinError
-from tocsin.core.protocol.envelope import ANYONE, Envelope, body, instant, metadata_of, parse_envelope, priority_of
+from tocsin.core.protocol.envelope import ANYONE, Envelope
+from tocsin.core.protocol.parsing import body, metadata_of, parse_envelope, priority_of
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.timestamps import instant
 from tocsin.hub.importing.found import Found, Rejected, agent_name, type_name
 
 __all__ = ["read_channels"]

@@ -11,7 +11,7 @@ import time
 
 import msgspec
 
-from tocsin.core.protocol.envelope import iso
+from tocsin.core.protocol.timestamps import iso
 
 __all__ = ["JsonFormatter", "TextFormatter", "log_to_stderr"]
 

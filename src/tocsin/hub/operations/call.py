@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem, error_for, refusal
-from tocsin.core.protocol.envelope import Envelope, parse_envelope
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.state import ProjectState
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant

@@ -19,7 +19,8 @@ from tocsin.core.messages.model import Message, PublishPath, RecipientState
 from tocsin.core.messages.ordinary.plans import Plan, plan_of, recipient_of
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.contracts import CorrelationRule, DeliveryClass
-from tocsin.core.protocol.envelope import ANYONE, NO_METADATA, VERSIONS, Envelope, body, ttl_of
+from tocsin.core.protocol.envelope import ANYONE, NO_METADATA, VERSIONS, Envelope
+from tocsin.core.protocol.parsing import body, ttl_of
 from tocsin.core.protocol.payloads import ErrorReport, StateSync, completes, registers
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
 from tocsin.core.protocol.timestamps import EPOCH, MICROSECOND, as_datetime
