@@ -28,6 +28,26 @@ def test_whatever_is_compiled_declares_nothing_that_is_read_from_json() -> None:
         assert name not in compiled, f"{name} declares what is decoded"
 
 
+def test_no_compiled_coroutine_waits_while_it_handles_an_exception() -> None:
+    """Suspended there, it would leave the exception behind for other coroutines."""
+    tool = _tool()
+    assert tool.unsafe_awaits(  # type: ignore[attr-defined]
+        """
+async def close(self):
+    try:
+        await self.run()
+    except ValueError:
+        await self.fail()
+    finally:
+        await self.end()
+    async with timeout(1):
+        pass
+"""
+    ) == [6, 8, 9]
+    for module in tool.modules():  # type: ignore[attr-defined]
+        assert not tool.unsafe_awaits((ROOT / "src" / module).read_text(encoding="utf-8")), module  # type: ignore[attr-defined]
+
+
 def _decoded() -> set[str]:
     """Name the modules of the documents that a state is restored from."""
     from tocsin.core.documents import KINDS

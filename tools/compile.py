@@ -8,6 +8,7 @@ Every module becomes a C file of its own in one group: calls between them stay d
 """
 
 import argparse
+import ast
 import base64
 import hashlib
 import os
@@ -140,6 +141,22 @@ def modules() -> list[str]:
     return [str(path.relative_to(SOURCE)) for path in found] + CARRYING
 
 
+def unsafe_awaits(source: str) -> list[int]:
+    """Return the lines that await something while an exception may be handled: in `except`, `finally`, `async with`.
+
+    A compiled coroutine that is suspended there leaves the exception behind for others, which may raise it again.
+    """
+    lines: list[int] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AsyncWith):
+            lines.append(node.lineno)
+        elif isinstance(node, ast.Try):
+            handled = [*node.finalbody, *(part for handler in node.handlers for part in handler.body)]
+            found = [each for part in handled for each in ast.walk(part)]
+            lines += [each.lineno for each in found if isinstance(each, ast.Await | ast.AsyncFor)]
+    return sorted(lines)
+
+
 def fingerprint(opt_level: str = "2") -> str:
     """Return a fingerprint of the sources, of this interpreter and of the optimization."""
     digest = hashlib.sha256(f"{sysconfig.get_config_var('EXT_SUFFIX')} {opt_level}".encode())
@@ -151,6 +168,9 @@ def fingerprint(opt_level: str = "2") -> str:
 
 def build(opt_level: str, *, verbose: bool) -> None:
     """Copy the package and compile its modules there."""
+    unsafe = [f"{one}:{line}" for one in modules() for line in unsafe_awaits((SOURCE / one).read_text("utf-8"))]
+    if unsafe:
+        sys.exit("\n".join(unsafe) + "\nawait outside of except, finally and async with in modules that are compiled")
     shutil.rmtree(TARGET, ignore_errors=True)
     shutil.copytree(SOURCE / "tocsin", TARGET / "tocsin", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

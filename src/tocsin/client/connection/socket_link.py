@@ -109,8 +109,7 @@ class SocketLink:
             return
         self._transport.send_close(_NORMAL)
         try:
-            async with asyncio.timeout(self._close_timeout_s):
-                await self._transport.wait_disconnected()
+            await asyncio.wait_for(self._transport.wait_disconnected(), self._close_timeout_s)
         except Exception:  # a protocol error of the hub, or the timeout: the socket is closed in any case
             self._transport.disconnect(graceful=False)
 

@@ -133,25 +133,33 @@ class Inbox:
                 return message
         raise InvariantViolation("the inbox counts messages that it does not have")
 
-    async def take(self) -> Message | None:
-        """Wait for the next message, most urgent first; return null when the inbox has ended."""
+    async def take(self, timeout_s: float | None = None) -> Message | None:
+        """Wait for the next message, most urgent first; return null when the inbox has ended or the time is over."""
         self.listen()
+        give_up_at = None if timeout_s is None else self._loop.time() + timeout_s
         while (message := self.take_now()) is None:
             if self._has_ended:
                 if self._why is not None:
                     raise self._why
                 return None
+            if give_up_at is not None and self._loop.time() >= give_up_at:
+                return None
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
+            # Waking it, unlike cancelling it, loses no message that arrives at the same time.
+            timer = None if give_up_at is None else self._loop.call_at(give_up_at, _wake_up, waiter)
             try:
                 await waiter
             except BaseException:
                 waiter.cancel()
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
-                elif self._depth:
+                if waiter not in self._waiters and self._depth:
                     self._wake()
                 raise
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
         return message
 
     def has(self, message_id: str) -> bool:
@@ -265,3 +273,8 @@ class Inbox:
         if wanted != self._granted and not self._has_ended:
             self._granted = wanted
             self._credit(wanted)
+
+
+def _wake_up(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,6 +1,5 @@
 """Iteration over the messages of an agent, with automatic receipts."""
 
-import asyncio
 from enum import StrEnum
 
 from tocsin.client.messages.inbox import Inbox
@@ -37,7 +36,7 @@ class Messages:
         if self._in_hand is not None:
             self._inbox.confirm(self._in_hand)
             self._in_hand = None
-        message = self._inbox.take_now() or await self._take()
+        message = self._inbox.take_now() or await self._inbox.take(self._timeout_s)
         if message is None:
             raise StopAsyncIteration
         # Nothing is awaited between here and the application, so nothing can be cancelled.
@@ -46,16 +45,3 @@ class Messages:
         elif self._receipts is Receipts.HANDLED:
             self._in_hand = message
         return message
-
-    async def _take(self) -> Message | None:
-        if self._timeout_s is None:
-            return await self._inbox.take()
-        try:
-            async with asyncio.timeout(self._timeout_s) as patience:
-                message = await self._inbox.take()
-                patience.reschedule(None)
-                return message
-        except TimeoutError:
-            if not patience.expired():
-                raise
-            return None

@@ -142,7 +142,8 @@ class Sender:
                     error.problem.facts["message_id"] = written.message_id
                 if retry is None or not retry.worth(error, backoff):
                     raise
-                await asyncio.sleep(max(error.problem.retry_after_s or 0.0, backoff.next_s()))
+                wait_s = max(error.problem.retry_after_s or 0.0, backoff.next_s())
+            await asyncio.sleep(wait_s)
 
     def stop_waiting(self, written: Written) -> None:
         """Cancel a request without waiting for the hub's answer; one that has ended stays as it is."""

@@ -118,12 +118,15 @@ class Host:
         With `keeps_sessions` the sessions of sockets are left open, to be resumed here; otherwise they are closed.
         """
         host = cls(journal, policy, segments=segments)
+        failed: BaseException | None = None
         try:
             host._lease.start()
             host._use(await host._loader.load())
-        except BaseException:
+        except BaseException as error:
+            failed = error
+        if failed is not None:
             await host._release()
-            raise
+            raise failed
         host._projection_writer.committed_seq = journal.last_seq()
         host._projection_writer.start(policy.storage)
         host._serve()
