@@ -13,7 +13,7 @@ from tests.stores.test_recovery import assert_same, lived, project
 from tocsin.journal.errors import CommitsLost, JournalDamaged, JournalUnavailable, advice
 from tocsin.journal.recovery import reopen
 from tocsin.journal.sqlite import SqliteJournal
-from tocsin.journal.sqlite.commit_note import NAME, CommitNote, noted
+from tocsin.journal.sqlite.commit_note import NAME, CommitNote, Noted, noted
 from tocsin.journal.sqlite.repair import accept_loss
 from tocsin.journal.sqlite.verification import verify_directory
 
@@ -53,6 +53,18 @@ def test_commits_that_sqlite_drops_without_a_word_are_missed(tmp_path: Path) -> 
     journal.append(group(58, 1, journal.epoch))
     assert ranges(journal, 54) == [(55, 57), (58, 58)]
     journal.close()
+
+
+@pytest.mark.parametrize("mode", ["FULL", "NORMAL"])
+def test_a_commit_that_was_stored_but_not_confirmed_is_noted_when_it_is_found(tmp_path: Path, mode: str) -> None:
+    """The hub was killed between the commit and the note of it; from now on the state includes the commit."""
+    store = SqliteStore(tmp_path / "killed", mode)
+    crashed(SqliteStore(tmp_path / "project", mode, NO_CHECKPOINT), store.path, 20)
+    note = CommitNote(store.path / NAME)
+    note.reset(57, flushed=mode == "FULL")
+    note.close()
+    store.open().close()
+    assert noted(store.path / NAME) == Noted(60, flushed=mode == "FULL")
 
 
 def test_a_buffered_commit_may_be_lost_and_this_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

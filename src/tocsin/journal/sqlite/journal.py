@@ -231,11 +231,16 @@ class SqliteJournal:
             raise JournalUnsupported(f"this is the journal of project {project!r}, not of {self.project!r}")
 
     def _load_end(self) -> None:
-        """Find the end of the journal; raise if it is before the last confirmed commit."""
+        """Find the end of the journal; raise if it is before the last confirmed commit.
+
+        A commit that was stored without being confirmed counts from now on, so it is noted: it must not disappear.
+        """
         self._last_seq, _, chain = self._stored_last()
         # A group from before there were chain values begins a new chain.
         self._chain = chain or 0
         noted = self._note.read()
+        if noted.seq < self._last_seq:
+            self._note.write(self._last_seq, flushed=self._flushed)
         if noted.seq <= self._last_seq:
             return
         lost = CommitsLost("journal.db", self._last_seq, noted.seq)
