@@ -92,8 +92,8 @@ simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, 
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
 soak: $(STAMP) $(VENDOR) ## The same tests at full length, then on the compiled form (SHARE=0.05 tries a part of it)
-	@TOCSIN_SOAK=$(SHARE) $(BIN)/python -m pytest -n 2 --timeout 1800 --durations 20 tests $(TEST_ARGS)
-	@$(MAKE) --no-print-directory test-compiled
+	@TOCSIN_SOAK=$(SHARE) $(BIN)/python -m pytest -n 2 --timeout 1800 --durations 20 tests $(TEST_ARGS); whole=$$?; \
+	  $(MAKE) --no-print-directory test-compiled && exit $$whole
 
 test-compiled: $(STAMP) ## The tests of core, simulator, hub, client, sockets and stores on the compiled form
 	@$(BIN)/python tools/compile.py

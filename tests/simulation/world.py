@@ -30,9 +30,9 @@ from tocsin.core.policy import document_of
 from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.timestamps import iso
 from tocsin.core.snapshot import Snapshot, restore, take
-from tocsin.journal.errors import JournalError
+from tocsin.journal.errors import JournalDamaged, JournalError
 
-__all__ = ["World"]
+__all__ = ["ProjectStopped", "World"]
 
 _SECOND = 1_000_000
 _START = 1_762_940_000 * _SECOND
@@ -53,6 +53,10 @@ _SIGNALS = (
 _OLD_PRIORITIES = ("HIGH", "NORMAL", "LOW")
 _PRIORITIES = (None, "Info", "Info", "Coordinate", "Blocking", "Critical", "DirectorOverride", "ASK", "LOW")
 _HISTORY = 30
+
+
+class ProjectStopped(Exception):
+    """The stored data is damaged: a host does not serve the project any more."""
 
 
 class World:
@@ -185,6 +189,8 @@ class World:
                 raise self.failure(Violation("a failed commit is neither stored nor gone"))
         self.exchange = rebuilt
         self.twin.rebuild(rebuilt)
+        if isinstance(error, JournalDamaged):
+            raise ProjectStopped(str(error)) from error
         return Problem("E_HUB_001", "the commit failed")
 
     def somebody(self) -> Caller:
@@ -554,7 +560,8 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     if isinstance(event, ev.MessageBoosted):
         return event.rule == "escalation"
     kinds = (ev.SendRefused, ev.LeaseRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
-    escalated = (ev.EscalationOpened, ev.EscalationDeferred, ev.EscalationMoved, ev.EscalationsForgotten)
+    # A refusal may open an escalation, which boosts messages and waits.
+    escalated = (ev.EscalationOpened, ev.EscalationDeferred, ev.EscalationMoved, ev.EscalationsForgotten, ev.WaitRaised)
     followed = (ev.ApprovalEnded, ev.RequestEnded, ev.WaitEnded, *escalated)
     noticed = (ev.InterruptRaised, ev.InterruptEnded, ev.MessagesForgotten, ev.AgentCharged, ev.NoticeFolded)
     woken = (ev.AgentWoken, ev.AgentWakeFailed)
