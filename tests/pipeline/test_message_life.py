@@ -1,11 +1,11 @@
 """`message_life`: literal rows, simulated traffic compared with plain Python, and merges in any order."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tests.pipeline.oracle import lives, stamp
-from tests.pipeline.rows import Given, folded, records
+from tests.pipeline.rows import Given, folded, records, settled
 from tests.pipeline.traffic import START, numbered, simulated
 from tests.soak import scaled
 from tocsin.core import events as ev
@@ -46,8 +46,10 @@ def fold(events: Iterable[tuple[str, int, Event]]) -> dict[tuple[str, int], dict
     return merged([events])
 
 
-def merged(parts: Sequence[Iterable[tuple[str, int, Event]]]) -> dict[tuple[str, int], dict[str, Any]]:
-    """Fold the events of some projects in parts, and merge the parts of each project."""
+def merged(
+    parts: Sequence[Iterable[tuple[str, int, Event]]], merge: Callable[..., list[dict[str, Any]]] = folded
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Fold the events of some projects in parts, and merge the parts of each project: at once, or as `settled` does."""
     given: dict[str, list[Given]] = {}
     for part in parts:
         by_project: dict[str, list[tuple[int, Event]]] = {}
@@ -57,7 +59,7 @@ def merged(parts: Sequence[Iterable[tuple[str, int, Event]]]) -> dict[tuple[str,
             given.setdefault(project, []).append(Given("event", records(project, events)))
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for project, some in given.items():
-        rows |= keyed(folded(*some, project=project))
+        rows |= keyed(merge(*some, project=project))
     return rows
 
 
@@ -181,6 +183,23 @@ def test_a_story_in_two_parts_is_the_same_story_in_either_order() -> None:
     same(merged([late, early]), wanted)
 
 
+def test_a_redrive_that_is_read_before_the_acceptance_undoes_the_boost() -> None:
+    """The row of the first batch has no level yet: the priority granted is in the second."""
+    boosted = ev.MessageBoosted(START + S, 1, 1, 2, False, "aging", 30.0, S, 1)
+    redriven = ev.DeadLetterRedriven(START + 3 * S, 1, "boss", START + 60 * S, RecipientState.OFFLINE)
+    died = ev.MessageDied(START + 2 * S, 1, "rejected", "E_VALIDATION_004", 1, "bob rejected m1")
+    story: list[Event] = [accepted(START, "m1"), boosted, died, redriven]
+    rows = records("p", enumerate(story, 1))
+    (unaccepted,) = settled(Given("event", rows[3:]))
+    assert unaccepted["level"] is None
+    (found,) = settled(Given("event", rows[3:]), Given("event", rows[:3]))
+    assert (found["priority"], found["level"], found["boosts"]) == (1, 1, 0)
+    again = ev.MessageBoosted(START + 4 * S, 1, 1, 3, False, "aging", 30.0, S, 1)
+    later = records("p", enumerate([*story, again], 1))
+    (found,) = settled(Given("event", later[3:]), Given("event", later[:3]))
+    assert (found["priority"], found["level"], found["boosts"]) == (1, 3, 1)
+
+
 def test_every_transition_leads_to_one_state() -> None:
     after: dict[type, State] = {}
     for row in TRANSITIONS:
@@ -189,7 +208,7 @@ def test_every_transition_leads_to_one_state() -> None:
 
 
 def test_simulated_traffic_against_a_plain_fold() -> None:
-    """Every seed is a separate project, folded at once and in three random parts."""
+    """Every seed is a separate project, folded at once, in three random parts, and in these as three batches."""
     histories = {f"seed-{seed}": simulated(seed, scaled(400, 3000)) for seed in range(1, scaled(4, 15))}
     everything = [event for name, (events, _) in histories.items() for event in numbered(name, events)]
     wanted = {key: life for name, (events, _) in histories.items() for key, life in lives(name, events).items()}
@@ -205,6 +224,7 @@ def test_simulated_traffic_against_a_plain_fold() -> None:
     third = len(everything) // 3
     parts = [everything[:third], everything[third : 2 * third], everything[2 * third :]]
     same(merged(parts), wanted)
+    same(merged(parts, settled), wanted)
 
 
 def check_against_exchange(row: dict[str, Any], message: Message) -> None:

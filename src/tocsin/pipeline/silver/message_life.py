@@ -9,7 +9,9 @@ of events to read again. `SETTLE` turns partial lives into rows of the table, `U
 partial life.
 
 A value that a later step cancels (`delivered_at` on a requeue, `dead_at` on a redrive) is cleared by `SETTLE`. This
-loses nothing, because a cancelled value never becomes valid again.
+loses nothing, because a cancelled value never becomes valid again. A redrive sets the level back to the priority
+granted, which a row lacks until the acceptance is read. So `UNSETTLE` marks such a level as the granted one again,
+instead of reading it from the row, where it may be null.
 
 The texts read the relations `event`, `partial`, `merged` and `known`; `tocsin.pipeline.jobs.refresh_tasks` makes them.
 """
@@ -249,7 +251,9 @@ SELECT message, {", ".join(_ACCEPTANCE)}, us(sent_at) AS sent_us, us(created_at)
     {", ".join(f"path.{step} AS {step}_seq" for step in STEPS)},
     {", ".join(f"us({column}) AS {step}_us" for step, column in _STAMPS.items())},
     offers::BIGINT AS offers, us(first_offered_at) AS first_offered_us, first_waited_us, ack_latency_us,
-    processing_latency_us, level::BIGINT AS level, boosts::BIGINT AS boosts, attempts::BIGINT AS attempts,
+    processing_latency_us,
+    CASE WHEN path.redriven > coalesce(path.boosted, 0) THEN {_GRANTED} ELSE level::BIGINT END AS level,
+    boosts::BIGINT AS boosts, attempts::BIGINT AS attempts,
     us(expires_at) AS renewed_us, reason, code, delivered_how, ack_status, processed_how,
     requeues::BIGINT AS requeues, rejections::BIGINT AS rejections, redrives::BIGINT AS redrives,
     last_seq, us(last_at) AS last_us, moves IS NOT NULL AS entered_again,
