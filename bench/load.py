@@ -53,7 +53,15 @@ class Item(msgspec.Struct):
     bye: msgspec.Raw = msgspec.Raw()
 
 
+class Batch(msgspec.Struct):
+    """The answer to a drain."""
+
+    deliveries: list[Deliver]
+    cursor: str
+
+
 ITEMS = msgspec.json.Decoder(list[Item])
+BATCHES = msgspec.json.Decoder(Batch)
 
 
 def template(message_type: str = "TaskAssigned", priority: str = "Info") -> str:
@@ -266,13 +274,18 @@ class Caller:
 
 
 async def over_http(task: dict[str, Any]) -> dict[str, float]:
-    """Send, each connection waiting for its reply; with `deliver`, the recipient then drains the message."""
+    """Send, each connection waiting for its reply; with `deliver`, the recipient then drains the message.
+
+    Each drain confirms the one before. Otherwise the hub would hand out `limits.drain_max` messages and keep the rest
+    queued until `delivery.receipt_timeout_s` has passed.
+    """
     figures = Figures(task["seconds"])
     envelope, agents = template(), len(task["tokens"])
 
     async def send(number: int) -> None:
         sender, receiver = await Caller.open(task, number), (number + 1) % agents
         recipient = await Caller.open(task, receiver) if task.get("deliver") else None
+        cursor = ""
         for count in itertools.count(1):
             started = clock()
             if started >= figures.end:
@@ -280,10 +293,11 @@ async def over_http(task: dict[str, Any]) -> dict[str, float]:
             await sender.post("/v1/messages", envelope % (number, count, number, receiver))
             figures.sent(1, started)
             if recipient is not None:
-                found = await recipient.post("/v1/inbox/drain", "{}")
-                if f"msg_{RUN}_{number}_{count}".encode() not in found:
+                batch = BATCHES.decode(await recipient.post("/v1/inbox/drain", f'{{"receipt":"{cursor}"}}'))
+                if f"msg_{RUN}_{number}_{count}" not in [item.envelope.message_id for item in batch.deliveries]:
                     sys.exit(f"message {count} did not come")
                 figures.arrived(started)
+                cursor = batch.cursor
         sender.close()
         if recipient is not None:
             recipient.close()

@@ -99,5 +99,6 @@ def test_a_killed_primary_costs_no_confirmed_message(replicated: tuple[Server, S
             assert len(found) == len(set(found))
             assert senders.refusals <= {"E_HUB_001", "E_HUB_007"}, senders.refusals
     finally:
-        for server in made:
+        # Each has the folder of the one that was killed before it: only the last one in a folder may still run there.
+        for server in reversed(made):
             server.remove()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.hub import AIMS, LABELS, ROWS
+from bench.hub import AIMS, LABELS, POLICY, ROWS, Hub, Load
 
 ROOT = Path(__file__).parent.parent.parent
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
@@ -35,3 +35,13 @@ def test_what_is_asked_for_is_measured() -> None:
 def test_every_door_is_measured_to_its_recipient_too() -> None:
     ends = {name for name, row in ROWS.items() if row.get("deliver") or row["kind"] == "critical"}
     assert {ROWS[name]["kind"] for name in ends} == {row["kind"] for row in ROWS.values()} - {"floor"}
+
+
+def test_a_recipient_over_http_gets_more_messages_than_may_wait_for_a_receipt(tmp_path: Path) -> None:
+    hub = Hub(tmp_path / "data", POLICY.replace("limits: {", "limits: {drain_max: 3, "))
+    try:
+        tokens = [hub.token(f"agent{number}") for number in range(2)]
+        row = {**ROWS["http_delivered"], "url": hub.url, "tokens": tokens, "seconds": 0.1}
+        assert Load(row).figures()["messages"] > 3
+    finally:
+        hub.close()

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,17 @@ def started(*options: str, cwd: Path) -> Iterator["tuple[subprocess.Popen[str], 
 def url_of(said: list[str]) -> str:
     assert said[0].startswith("serving project default at http://"), said
     return said[0].split()[-1]
+
+
+def until_it_reads(process: "subprocess.Popen[bytes]") -> None:
+    """Wait until a process that has asked a question sleeps in the read of the answer.
+
+    A Ctrl-C between the question and the read does not end the read: Python raises KeyboardInterrupt after it.
+    """
+    late = time.monotonic() + PATIENCE_S
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        assert time.monotonic() < late, "it does not wait for an answer"
+        time.sleep(0.01)
 
 
 def test_the_message_waits_and_the_commands_that_are_named_work(tmp_path: Path) -> None:
@@ -93,7 +105,8 @@ def test_a_terminal_asks_and_no_means_no(tmp_path: Path) -> None:
 
 def test_ctrl_c_at_the_question_leaves_nothing(tmp_path: Path) -> None:
     with terminal(*COMMAND, "quickstart", "new", "--port", "0", cwd=tmp_path) as screen:
-        screen.until("[Y/n]")
+        screen.until("[Y/n] ")
+        until_it_reads(screen.process)
         screen.type("\x03")
         assert screen.ended() != 0
     assert "Stopped before anything was made." in screen.drawn

@@ -96,7 +96,7 @@ async def test_agents_talk_through_the_proxy(
 ) -> None:
     hub, url, certificate = proxied
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    tokens = [hub.json("agents", "add", name)["token"] for name in ("ada", "bob")]
+    tokens = [hub.json("agents", "add", name, "--type", "Manager")["token"] for name in ("ada", "bob")]
     async with (
         Agent.connect(url, token=tokens[0], type="Manager") as ada,
         Agent.connect(url, token=tokens[1], type="Manager") as bob,
