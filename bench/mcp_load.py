@@ -16,6 +16,8 @@ class McpAgent:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        #: Cursor of the last answer, which the next fetch quotes.
+        self._cursor = ""
 
     async def send(self, recipient: str, payload: dict[str, Any]) -> str:
         """Send a message and return its id."""
@@ -24,7 +26,9 @@ class McpAgent:
 
     async def fetch(self) -> list[str]:
         """Fetch waiting messages and return their ids."""
-        return [message["message_id"] for message in (await self._call("fetch_inbox", {}))["messages"]]
+        answer = await self._call("fetch_inbox", {"receipt": self._cursor})
+        self._cursor = answer["inbox"]["cursor"]
+        return [message["message_id"] for message in answer["messages"]]
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = await self._client.call_tool(tool, arguments)

@@ -1,4 +1,4 @@
-"""What becomes of a message that arrives: the inbox gets it, or the request or lease that waits for it."""
+"""Distribution of arriving messages: to the inbox, or to the request or lease that waits for one."""
 
 import logging
 from collections.abc import Callable
