@@ -71,6 +71,8 @@ class Frames(WSListener):
         self._parts_bytes = 0
         self._parts_are_text = False
         self._closing = False
+        #: Ends a connection whose client does not answer a close frame.
+        self._timer: asyncio.TimerHandle | None = None
         self._lost = False
         #: When a ping without an answer was sent, in the loop's time; None if there is none.
         self.pinged_at: float | None = None
@@ -105,6 +107,8 @@ class Frames(WSListener):
         """Report the end of the connection, once."""
         if not self._lost:
             self._lost = True
+            if self._timer is not None:
+                self._timer.cancel()
             self._connection.ended()
             self._receiver.disconnected()
 
@@ -141,26 +145,29 @@ class Frames(WSListener):
             self._closing = True
             self._transport.send_close(code, reason.encode())  # type: ignore[arg-type]
             self.resume_reading()
-            self._loop.call_later(self._close_timeout_s, self.abort)
+            self._abort_later()
 
     def abort(self) -> None:
         """End the connection at once."""
         if not self._lost:
             self._transport.disconnect(graceful=False)
 
+    def _abort_later(self) -> None:
+        self._timer = self._loop.call_later(self._close_timeout_s, self.abort)
+
     def failed(self) -> None:
         """Drop what still comes from a client whose frames cannot be parsed; picows has sent it the close code."""
         if not self._closing:
             self._closing = True
             self._loop.call_soon(self._transport.underlying_transport.set_protocol, _Discarding(self))
-            self._loop.call_later(self._close_timeout_s, self.abort)
+            self._abort_later()
 
     def _closed_by_client(self) -> None:
         if not self._closing:
             self._closing = True
             received = self._transport.close_handshake.recv
             self._transport.send_close(WSCloseCode.NO_INFO if received is None else received.code)
-            self._loop.call_later(self._close_timeout_s, self.abort)
+            self._abort_later()
         self._transport.disconnect()
 
     def _join(self, frame: WSFrame) -> None:
