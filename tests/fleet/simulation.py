@@ -6,7 +6,7 @@ hubs: they join, leave, are killed, hang and return.
 """
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Set
 from functools import cache
 
@@ -88,7 +88,8 @@ class SimulatedHub:
         self.renewals = 0
         self._renewed_at = self._beat_at = fleet.database.now - phase_s
         self._draining: dict[str, int] = {}
-        self._queue: list[str] = []
+        #: Projects to open, in the order in which `Projects` opens them: first come, first served.
+        self._queue: deque[str] = deque()
         self._opening: dict[str, Watch] = {}
 
     def answers(self, project: str) -> bool:
@@ -126,7 +127,7 @@ class SimulatedHub:
                 del self._draining[project]
                 self._release(project)
         while self._queue and len(self._opening) < self.fleet.opening_max:
-            project = self._queue.pop()
+            project = self._queue.popleft()
             if self.members.is_own(project) and project not in self.owned:
                 self._opening[project] = Watch()
         for project, watch in list(self._opening.items()):
