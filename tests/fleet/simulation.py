@@ -6,7 +6,7 @@ hubs: they join, leave, are killed, hang and return.
 """
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Set
 from functools import cache
 
@@ -88,7 +88,8 @@ class SimulatedHub:
         self.renewals = 0
         self._renewed_at = self._beat_at = fleet.database.now - phase_s
         self._draining: dict[str, int] = {}
-        self._queue: list[str] = []
+        #: Projects to open, in the order in which `Projects` opens them: first come, first served.
+        self._queue: deque[str] = deque()
         self._opening: dict[str, Watch] = {}
 
     def answers(self, project: str) -> bool:
@@ -126,7 +127,7 @@ class SimulatedHub:
                 del self._draining[project]
                 self._release(project)
         while self._queue and len(self._opening) < self.fleet.opening_max:
-            project = self._queue.pop()
+            project = self._queue.popleft()
             if self.members.is_own(project) and project not in self.owned:
                 self._opening[project] = Watch()
         for project, watch in list(self._opening.items()):
@@ -198,7 +199,10 @@ class SimulatedFleet:
         self.opening_max = settings.projects.opening_max
         self.hubs: list[SimulatedHub] = []
         self._made = 0
-        self._unserved_since: dict[str, float] = dict.fromkeys(self.projects, 0.0)
+        #: For each project without a hub: the hub that should serve it, and since when it has waited for that one.
+        self._unserved: dict[str, tuple[str, float]] = {}
+        self._places: dict[str, str] = {}
+        self._places_of: dict[str, float] = {}
         #: The hub that answers for each project, after the last step.
         self.owners: dict[str, str] = {}
 
@@ -207,10 +211,24 @@ class SimulatedFleet:
         """Return the hubs that neither hang nor leave."""
         return [hub for hub in self.hubs if not hub.hung and not hub.leaving]
 
-    def bound_s(self) -> float:
-        """Return the longest time that a project may be without a hub."""
-        opening = len(self.projects) / max(1, len(self.working)) / self.opening_max * STEP_S
-        return self.config.lease_s + 2 * self.config.beat_s + (DRAIN_STEPS + 4) * STEP_S + 2 * opening
+    @property
+    def places(self) -> dict[str, str]:
+        """Return the hub that should serve each project."""
+        weights = {hub.address: hub.weight for hub in self.working}
+        if weights != self._places_of:
+            hubs = tuple(sorted(weights.items()))
+            self._places_of, self._places = weights, {project: _placed(project, hubs) for project in self.projects}
+        return self._places
+
+    def bounds_s(self) -> dict[str, float]:
+        """Return for each hub the longest time that a project may wait for it.
+
+        In that time the hub notices that the former owner is gone, callers leave, and the hub opens its whole share,
+        which depends on its weight.
+        """
+        change_s = self.config.lease_s + 2 * self.config.beat_s + (DRAIN_STEPS + 4) * STEP_S
+        shares = Counter(self.places.values())
+        return {hub: change_s + share / self.opening_max * STEP_S for hub, share in shares.items()}
 
     def join(self, weight: float = 1.0) -> SimulatedHub:
         """Start a hub; the others are notified."""
@@ -261,17 +279,28 @@ class SimulatedFleet:
                 hub.step()
             if hub.leaving and not hub.owned:
                 self.hubs.remove(hub)
-        self.owners = owners = self._owners()
-        if len(owners) == len(self.projects):
-            self._unserved_since.clear()
+        self.owners = self._owners()
+        self._check_served()
+
+    def _check_served(self) -> None:
+        """Check that no project has been without a hub for too long.
+
+        The time begins anew when another hub should serve the project: it goes to the end of that hub's queue. Changes
+        of the fleet that leave the project where it is make no difference.
+        """
+        if len(self.owners) == len(self.projects):
+            self._unserved.clear()
             return
-        now, bound_s = self.database.now, self.bound_s()
-        for project in self.projects:
-            if project in owners:
-                self._unserved_since.pop(project, None)
-            else:
-                since = self._unserved_since.setdefault(project, now)
-                assert now - since <= bound_s, f"{project} is without a hub for {now - since:g} s"
+        now, bounds_s = self.database.now, self.bounds_s()
+        for project, place_now in self.places.items():
+            if project in self.owners:
+                self._unserved.pop(project, None)
+                continue
+            place_then, since = self._unserved.get(project, ("", now))
+            if place_then != place_now:
+                since = now
+                self._unserved[project] = place_now, since
+            assert now - since <= bounds_s[place_now], f"{project} is without a hub for {now - since:g} s"
 
     def _owners(self) -> dict[str, str]:
         """Return the hub that answers for each project."""
@@ -284,9 +313,8 @@ class SimulatedFleet:
 
     def settle(self) -> dict[str, str]:
         """Let time pass until every project is served where it should be; return the owners."""
-        until = self.database.now + 2 * self.bound_s()
-        weights = {hub.address: hub.weight for hub in self.working}
-        wanted = {project: _placed(project, tuple(sorted(weights.items()))) for project in self.projects}
+        until = self.database.now + 2 * max(self.bounds_s().values())
+        wanted = self.places
         while self.database.now < until:
             self.step()
             if self.owners == wanted:

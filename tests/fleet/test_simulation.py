@@ -2,8 +2,10 @@
 
 import pytest
 
-from tests.fleet.simulation import SimulatedFleet, remembered_places
+from tests.fleet.simulation import SimulatedFleet, SimulatedHub, remembered_places
 from tests.soak import scaled
+from tocsin.fleet.placement import place
+from tocsin.journal.postgres.ownership import Watch
 
 __all__ = ["remembered_places"]
 
@@ -79,3 +81,27 @@ def test_a_heavier_hub_has_a_larger_share_and_one_without_weight_waits() -> None
     fleet.kill(heavy)
     fleet.leave(light)
     assert set(fleet.settle().values()) == {idle.address}
+
+
+def test_a_project_that_its_hub_cannot_open_is_found_while_other_hubs_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of the simulation itself: changes that do not concern a project must not hide it."""
+    fleet = SimulatedFleet(1, 200)
+    first, joining = 4, 40
+    addresses = [fleet.join().address for _ in range(first)]
+    later = [f"http://hub-{number}" for number in range(first + 1, first + joining + 1)]
+    stuck = next(project for project in fleet.projects if place(project, [*addresses, *later]) in addresses)
+    acquired = SimulatedHub._acquired
+
+    def acquired_unless_stuck(hub: SimulatedHub, project: str, watch: Watch) -> bool:
+        return project != stuck and acquired(hub, project, watch)
+
+    def join_others() -> None:
+        for _ in later:
+            fleet.join()
+            for _ in range(4):
+                fleet.step()
+
+    monkeypatch.setattr(SimulatedHub, "_acquired", acquired_unless_stuck)
+    with pytest.raises(AssertionError, match=f"^{stuck} is without a hub for"):
+        join_others()
+    assert {hub.address for hub in fleet.hubs} <= {*addresses, *later}

@@ -79,6 +79,8 @@ class Projects:
         self._due: dict[str, int] = {}
         self._tokens: dict[str, str] = {}
         self._opening = asyncio.Semaphore(config.opening_max)
+        #: Projects that wait to be opened because something falls due in them; a change of the shares adds none twice.
+        self._queued: set[str] = set()
         #: Figures of the open projects of all processes.
         self.observation = Observation(config.metrics_max)
         self._changed = asyncio.Event()
@@ -344,7 +346,7 @@ class Projects:
                 self._due.pop(name, None)
                 if name in self._open:
                     self._begin_closing(name)
-            elif name in self._open or name in self._closing or entry.due_at is None:
+            elif name in self._open or name in self._closing or name in self._queued or entry.due_at is None:
                 continue
             elif starting or entry.due_at:
                 self._due[name] = entry.due_at
@@ -370,6 +372,7 @@ class Projects:
 
     async def _open_due(self, name: str) -> None:
         """Open a project in which something falls due; its own timers do what is due."""
+        self._queued.add(name)
         try:
             async with self._opening:
                 project = await self._opened(name)
@@ -381,3 +384,5 @@ class Projects:
             await asyncio.sleep(_LOOK_S)
             if name not in self._open and self._is_own(name) and not self._ended:
                 self._due[name] = 0
+        finally:
+            self._queued.discard(name)
