@@ -47,17 +47,11 @@ SELDOM = {
     *("protocol/negotiation.py", "protocol/previews.py", "waiting/resolution.py"),
     *("wake/decisions.py", "wake/transitions.py"),
 }
-#: Modules outside of the core.
+#: Modules outside of the core. Compiled coroutines are slower than interpreted ones, so those of the client stay as they are.
 CARRYING = [
     "tocsin/ids.py",
     "tocsin/client/connection/calls.py",
-    "tocsin/client/connection/socket_link.py",
-    "tocsin/client/messages/arrivals.py",
     "tocsin/client/messages/inbox.py",
-    "tocsin/client/messages/iteration.py",
-    "tocsin/client/messages/message.py",
-    "tocsin/client/messages/requests.py",
-    "tocsin/client/messages/sending.py",
     "tocsin/gateways/websocket/connection.py",
     "tocsin/gateways/websocket/fair_queue.py",
     "tocsin/gateways/websocket/operations.py",
@@ -79,7 +73,6 @@ CARRYING = [
     "tocsin/journal/changes.py",
     "tocsin/journal/projection.py",
     "tocsin/lab/replays/closed_loop.py",
-    "tocsin/wire/envelope_writer.py",
 ]
 
 #: Warning of mypyc about a generator that it evaluates completely at once.
