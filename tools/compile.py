@@ -47,7 +47,7 @@ SELDOM = {
     *("protocol/negotiation.py", "protocol/previews.py", "waiting/resolution.py"),
     *("wake/decisions.py", "wake/transitions.py"),
 }
-#: Modules outside of the core. Compiled coroutines are slower than interpreted ones, so those of the client stay as they are.
+#: Modules outside of the core. Compiled coroutines are slower than interpreted ones, so most of the client is left out.
 CARRYING = [
     "tocsin/ids.py",
     "tocsin/client/connection/calls.py",
