@@ -1,6 +1,7 @@
 """The parts of the client on their own: envelopes, the inbox, waiting, and what a draft may be."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -214,6 +215,18 @@ async def test_the_credit_follows_the_applications_pace() -> None:
     await inbox.take()
     assert granted[3:] == [16]
     inbox.end()
+
+
+async def test_a_message_that_arrives_as_the_time_ends_is_taken() -> None:
+    inbox = Inbox(client_config(), lambda _: None, lambda _: None)
+    taking = asyncio.create_task(inbox.take(0.01))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.01, inbox.put, message(1))
+    time.sleep(0.02)  # Both are due in the same iteration of the loop, the end of the time first.
+    taken = await taking
+    assert taken is not None
+    assert taken.payload == {"n": 1}
+    assert await inbox.take(0.01) is None
 
 
 async def test_a_reader_that_is_cancelled_as_it_is_woken_wakes_the_next() -> None:
