@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 import yaml
 from bench.peers.servers import locate
+from prometheus_client import Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.processes import RunningHub
+from tocsin.hub.observability.counters import Counts, Latencies
 from tocsin.hub.observability.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,12 +63,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 @pytest.fixture(scope="module")
 def labels() -> dict[str, set[str]]:
     """The labels of each metric, as it was declared."""
-    collectors = Metrics(1)._registry._collector_to_names
-    declared: dict[str, set[str]] = {}
-    for collector, names in collectors.items():
-        own = set(getattr(collector, "_labelnames", None) or getattr(collector, "_labels", ()) or ())
-        declared |= dict.fromkeys(names, own)
-    return declared
+    metrics = vars(Metrics(1)).values()
+    counted = {metric.name: set(metric.labels) for metric in metrics if isinstance(metric, Counts | Latencies)}
+    gauges = {metric._name: set(metric._labelnames) for metric in metrics if isinstance(metric, Gauge)}
+    return counted | gauges
 
 
 @pytest.mark.parametrize(("where", "expr"), list(expressions()), ids=lambda value: str(value)[:40])

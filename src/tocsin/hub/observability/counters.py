@@ -32,7 +32,9 @@ class Counts:
     """A counter with labels; without labels it is shown from the beginning."""
 
     def __init__(self, registry: CollectorRegistry, name: str, what: str, *labels: str) -> None:
-        self._name, self._what, self._labels = name, what, labels
+        self._what = what
+        #: Its name, and the names of its labels.
+        self.name, self.labels = name, labels
         self._counts: dict[Labels, Count] = {}
         if not labels:
             self.of()
@@ -54,7 +56,7 @@ class Counts:
         return [(labels, count.value) for labels, count in self._counts.items()]
 
     def _families(self) -> Iterable[Metric]:
-        family = CounterMetricFamily(self._name, self._what, labels=self._labels)
+        family = CounterMetricFamily(self.name, self._what, labels=self.labels)
         for labels, count in self._counts.items():
             family.add_metric(labels, count.value)
         return [family]
@@ -76,7 +78,9 @@ class Latencies:
     def __init__(
         self, registry: CollectorRegistry, name: str, what: str, *labels: str, bounds_s: Sequence[float]
     ) -> None:
-        self._name, self._what, self._labels = name, what, labels
+        self._what = what
+        #: Its name, and the names of its labels.
+        self.name, self.labels = name, labels
         self._bounds_s = tuple(bounds_s)
         self._rows: dict[Labels, _Row] = {}
         registry.register(Collected(self._families))
@@ -99,7 +103,7 @@ class Latencies:
         return [(labels, list(row.counts), row.total_s) for labels, row in self._rows.items()]
 
     def _families(self) -> Iterable[Metric]:
-        family = HistogramMetricFamily(self._name, self._what, labels=self._labels)
+        family = HistogramMetricFamily(self.name, self._what, labels=self.labels)
         names = [*map(floatToGoString, self._bounds_s), "+Inf"]
         for labels, row in self._rows.items():
             below, buckets = 0, []
