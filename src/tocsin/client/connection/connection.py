@@ -96,7 +96,10 @@ class Connection:
         return self._calls.has_room
 
     def deliver_to(self, take: Callable[[Deliver], None], take_local: Callable[[Delivery], None] | None = None) -> None:
-        """Give messages to a function, before it is opened; those from a project in this process to another one."""
+        """Call `take` with every message from a hub, and `take_local` with those from a project in this process.
+
+        It is called once, before `open`.
+        """
         self._deliver = take
         self._deliver_local = take_local
 

@@ -1,4 +1,4 @@
-"""The reader of received envelopes; `tocsin.wire.drafts` writes the ones that are sent."""
+"""The reader of received envelopes; `tocsin.wire.envelope_writer` writes those that are sent."""
 
 from datetime import datetime
 

@@ -144,7 +144,7 @@ class Message:
         return known
 
     @property
-    def _payload_json(self) -> Any:  # bytes, or JSON as a part of its envelope
+    def _payload_json(self) -> bytes | msgspec.Raw:
         return self._received.payload
 
     def payload_as(self, shape: Callable[..., Shape]) -> Shape:
@@ -256,7 +256,7 @@ class LocalMessage(Message):
         return self._delivery.message.importance
 
     @property
-    def _payload_json(self) -> Any:
+    def _payload_json(self) -> bytes:
         return self._delivery.payload
 
     @property
