@@ -20,7 +20,7 @@ from tocsin.core.protocol.contracts import AckRule, Contract, DeliveryClass
 from tocsin.core.protocol.envelope import Envelope, Qos
 from tocsin.core.protocol.parsing import body, metadata_of
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.protocol.timestamps import instant
+from tocsin.core.protocol.timestamps import as_microseconds
 from tocsin.core.queueing.decay import rounded_rate
 from tocsin.core.scheduling import schedule
 from tocsin.core.state import Agent, ProjectState
@@ -95,7 +95,7 @@ def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, b
             delivery_class=draft.delivery_class,
             ack_required=draft.contract.ack is AckRule.REQUIRED,
             expires_at=decision.now + draft.ttl_us,
-            sent_at=instant(envelope.timestamp),
+            sent_at=as_microseconds(envelope.timestamp),
             version=envelope.version,
             correlation_id=envelope.correlation_id,
             opens_thread=draft.opens_thread,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["EPOCH", "MICROSECOND", "as_datetime", "as_datetime_or_none", "as_microseconds", "instant", "iso"]
+__all__ = ["EPOCH", "MICROSECOND", "as_datetime", "as_datetime_or_none", "as_microseconds", "iso"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -28,11 +28,6 @@ def as_datetime_or_none(at: int | None) -> datetime | None:
 def as_microseconds(at: datetime) -> int:
     """Convert a datetime to microseconds since the epoch; one without a time zone is UTC."""
     return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
-
-
-def instant(moment: datetime) -> int:
-    """Convert a datetime to microseconds since the epoch."""
-    return (moment - EPOCH) // MICROSECOND
 
 
 def iso(moment_us: int) -> str:

@@ -14,7 +14,7 @@ from tocsin.core.errors import TocsinError
 from tocsin.core.protocol.envelope import ANYONE, Envelope
 from tocsin.core.protocol.parsing import body, metadata_of, parse_envelope, priority_of
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.protocol.timestamps import instant
+from tocsin.core.protocol.timestamps import as_microseconds
 from tocsin.hub.importing.found import Found, Rejected, agent_name, type_name
 
 __all__ = ["read_channels"]
@@ -104,7 +104,7 @@ def _message(
         if known_answer is None or known_answer.at <= answer.at:
             answers[sender, about] = answer
         return None
-    created_at = instant(envelope.timestamp)
+    created_at = as_microseconds(envelope.timestamp)
     metadata = metadata_of(envelope)
     ttl_s = _TTL_S if metadata.ttl is None else metadata.ttl
     message = Found(
@@ -134,7 +134,7 @@ def _answer(envelope: Envelope) -> tuple[str, _Answer]:
     about = said.get("rejectedMessageId" if nack else "acknowledgedMessageId")
     if not isinstance(about, str):
         raise Rejected(f"the {envelope.message_type} does not say which message it answers")
-    at = instant(envelope.timestamp)
+    at = as_microseconds(envelope.timestamp)
     if not nack:
         return about, _Answer(at, False, str(said.get("status", "received")))
     retry = said.get("canRetry") is not False
