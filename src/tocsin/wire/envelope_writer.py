@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.protocol.envelope import ANYONE, NESTING_MAX, VERSIONS, AgentRef, Envelope, TypeName
+from tocsin.core.protocol.parsing import has_brackets
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
 from tocsin.core.protocol.timestamps import iso
 from tocsin.ids import RandomIds
@@ -75,7 +76,7 @@ class EnvelopeWriter:
             body = self._encode_json(payload)
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             raise _unwritable(error) from error
-        if len(body) + _OVERHEAD_BYTES > bytes_max or body.count(b"{") + body.count(b"[") >= NESTING_MAX:
+        if len(body) + _OVERHEAD_BYTES > bytes_max or has_brackets(body, NESTING_MAX):
             return None
         try:
             if not body.isascii():

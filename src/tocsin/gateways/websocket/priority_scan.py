@@ -36,8 +36,9 @@ class PriorityScan:
         policy = self._policy()
         if policy is not self._scanned_policy:
             self._scanned_policy, self._names = policy, _urgent_names(policy)
-        for name in self._names:  # noqa: SIM110 - `any` takes twice as long, for every frame.
-            if name in frame:
+        # `find`, because `in` first tries to use the name as a number; a loop, because `any` takes twice as long.
+        for name in self._names:  # noqa: SIM110
+            if frame.find(name) >= 0:
                 return True
         return False
 

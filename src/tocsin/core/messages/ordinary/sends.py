@@ -23,7 +23,7 @@ from tocsin.core.protocol.envelope import ANYONE, NO_METADATA, VERSIONS, Envelop
 from tocsin.core.protocol.parsing import body, ttl_of
 from tocsin.core.protocol.payloads import ErrorReport, StateSync, completes, registers
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
-from tocsin.core.protocol.timestamps import EPOCH, MICROSECOND, as_datetime
+from tocsin.core.protocol.timestamps import as_datetime, as_microseconds
 from tocsin.core.queueing.decay import rounded_rate
 from tocsin.core.state import ProjectState
 from tocsin.core.wake.reach import reach_of
@@ -236,7 +236,7 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
         delivery_class,
         plan.ack_required,
         expires_at,
-        (envelope.timestamp - EPOCH) // MICROSECOND,
+        as_microseconds(envelope.timestamp),
         version,
         correlation_id,
         opens_thread,
