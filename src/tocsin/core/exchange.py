@@ -11,8 +11,6 @@ state is no longer reliable: rebuild it.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-import msgspec
-
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core import frame_reports, policy_adoption, tick
@@ -38,11 +36,14 @@ from tocsin.core.wake import transitions as wakes
 __all__ = ["Exchange", "Outcome"]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome:
     """Reply and events of one command."""
 
-    reply: Reply
-    events: list[Event]
+    __slots__ = ("events", "reply")
+
+    def __init__(self, reply: Reply, events: list[Event]) -> None:
+        self.reply = reply
+        self.events = events
 
 
 def _nothing(state: ProjectState, event: Event) -> None:

@@ -41,6 +41,8 @@ __all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "S
 
 #: Above every priority: no message wakes anybody.
 _NO_WAKES = 1000
+#: More latencies than there ever are.
+_NEVER_ENOUGH = 1 << 60
 #: Kinds of sessions that messages are pushed to.
 _PUSHED_TO: Final = frozenset({"push", "daemon"})
 _DELIVERED: Final = State.DELIVERED
@@ -282,6 +284,13 @@ class ProjectState:
         self.threads_full = policy.limits.threads_max + retention.batch
         self.latencies_max = manager.samples_max
         self.latency_window_us = manager.window_us
+        #: Latencies from which on the decay rate may change, and the least time between two changes.
+        self.latencies_min = manager.samples_min if manager.enabled else _NEVER_ENOUGH
+        self.rate_cooldown_us = manager.cooldown_us
+        #: Time and number of the sends that are looked at for inflated priorities, and the roles that are.
+        self.usage_window_us = policy.gaming.window_us
+        self.usage_max = policy.gaming.samples_max
+        self.watched_roles = frozenset(name for name, role in policy.roles.items() if role.watched)
         #: Time for a receipt by kind of session, message type and whether an ACK is required, as they come up.
         self.receipt_timeouts.clear()
         self.timers = Timers(policy)

@@ -88,12 +88,12 @@ class InProcessLink:
         """Send a message; the future holds the reply, or the problem, once it is durable."""
         if self._lost is not None and self._lost.refused is not None:
             return self._answered(self._lost.refused)
-        if isinstance(message, Written):
-            parsed = self._parsed(message)
-            if isinstance(parsed, Problem):
-                return self._answered(parsed)
-            message = parsed
-        return self._host.submit(cmd.Send(message), self._caller)
+        if type(message) is Envelope:
+            return self._host.submit(cmd.Send(message), self._caller)
+        parsed = self._parsed(message)
+        if isinstance(parsed, Problem):
+            return self._answered(parsed)
+        return self._host.submit(cmd.Send(parsed), self._caller)
 
     def send_messages(self, messages: Sequence[Envelope | Written]) -> "asyncio.Future[list[cmd.Reply]]":
         """Send messages together; the future holds the replies, or problems, once all are durable."""
@@ -102,10 +102,12 @@ class InProcessLink:
             future.set_result([self._lost.refused] * len(messages))
             return future
         return self._host.submit_batch(
-            [self._parsed(message) if isinstance(message, Written) else message for message in messages], self._caller
+            [message if type(message) is Envelope else self._parsed(message) for message in messages], self._caller
         )
 
-    def _parsed(self, message: Written) -> Envelope | Problem:
+    def _parsed(self, message: Envelope | Written) -> Envelope | Problem:
+        if isinstance(message, Envelope):
+            return message
         try:
             return parse_envelope(bytes(message.envelope), self.message_bytes_max)
         except TocsinError as error:

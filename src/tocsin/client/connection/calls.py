@@ -235,7 +235,7 @@ class Calls:
                 backlog.popleft()
                 continue
             size = _size(pending.operation)
-            if isinstance(pending.operation, Send) and size > welcome.message_bytes_max + _OVERHEAD_BYTES:
+            if type(pending.operation) is Send and size > welcome.message_bytes_max + _OVERHEAD_BYTES:
                 backlog.popleft()
                 pending.future.set_exception(_too_large(pending.operation, welcome))
                 continue
@@ -348,9 +348,9 @@ def _name(operation: Operation) -> str:
 
 
 def _size(operation: Operation) -> int:
-    if isinstance(operation, Send):
+    if type(operation) is Send:
         return memoryview(operation.envelope).nbytes + _OVERHEAD_BYTES
-    if isinstance(operation, Confirm):
+    if type(operation) is Confirm:
         return sum([len(name) + 4 for name in operation.message_ids]) + _OVERHEAD_BYTES
     return len(msgspec.json.encode(operation))
 

@@ -303,13 +303,14 @@ class Connection:
         calls = self._calls
         while True:
             for item in items:
-                if isinstance(item, Answer):
+                # Compared by type: `isinstance` takes several times as long for a struct.
+                if type(item) is Answer:
                     calls.answered(item)
-                elif isinstance(item, Deliver):
+                elif type(item) is Deliver:
                     self._deliver(item)
-                elif isinstance(item, Refused):
+                elif type(item) is Refused:
                     calls.refused(item)
-                else:
+                elif type(item) is Leave:
                     leave = item
             calls.note_quiet()
             try:

@@ -97,7 +97,7 @@ class SocketLink:
                 items += [_item(item) for item in _ITEMS.decode(frame)]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise LinkLost(f"the hub sent a frame that cannot be read: {error}") from None
-        if items and isinstance(leave := items[-1], Leave):
+        if items and type(leave := items[-1]) is Leave:
             self._leave = leave
             if leave.address is not None:
                 self._moved(leave.address)

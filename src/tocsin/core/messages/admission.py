@@ -226,7 +226,7 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
     sender = state.agents.get(event.sender)
     if sender is None:
         return
-    at, tokens, policy = event.at, event.tokens, state.policy
+    at, tokens = event.at, event.tokens
     if tokens is not None:
         critical, blocking = event.critical_quota, event.blocking_quota
         if critical is not None and blocking is not None:
@@ -234,14 +234,14 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
             sender.critical_quota = critical
             sender.blocking_quota = blocking
             sender.tokens_at = sender.quotas_at = at
-    if policy.roles[sender.role].watched and event.rule not in _UNWATCHED:
-        gaming, usage = policy.gaming, sender.usage
+    if sender.role in state.watched_roles and event.rule not in _UNWATCHED:
+        usage = sender.usage
         if event.requested >= _BLOCKING:
             usage.append(at * 2 + 1)
             sender.usage_high += 1
         else:
             usage.append(at * 2)
-        since, most = at - gaming.window_us, gaming.samples_max
+        since, most = at - state.usage_window_us, state.usage_max
         while len(usage) > most or (usage and usage[0] >> 1 <= since):
             sender.usage_high -= usage.popleft() & 1
 

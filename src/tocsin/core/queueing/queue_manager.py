@@ -34,12 +34,11 @@ def observe(decision: Decision) -> None:
 
 def is_steady(state: ProjectState, now: int) -> bool:
     """Tell whether `observe` would leave the rate as it is."""
-    manager, window = state.policy.queue_manager, state.latency
-    if not manager.enabled or now < window.changed_at + manager.cooldown_us:
-        return True
+    window = state.latency
     samples = len(window.samples)
-    if samples < manager.samples_min:
+    if samples < state.latencies_min or now < window.changed_at + state.rate_cooldown_us:
         return True
+    manager = state.policy.queue_manager
     average_s = window.total_us / samples / 1_000_000
     if average_s > manager.latency_high_s:
         return window.rate == manager.rate_max

@@ -388,7 +388,7 @@ class Host:
                 place += 1
                 if message is not None:
                     replies.append(
-                        message if isinstance(message, Problem) else self._reply_to(Send(message), caller, None)
+                        self._reply_to(Send(message), caller, None) if type(message) is Envelope else message
                     )
                 else:
                     if replies:
@@ -410,7 +410,7 @@ class Host:
         messages = batch.messages
         for place in range(batch.place, len(messages)):
             message = messages[place]
-            if not isinstance(message, Envelope) or not _is_urgent(message):
+            if type(message) is not Envelope or not _is_urgent(message):
                 continue
             if self._overtakes(command := Send(message), caller):
                 messages[place] = None
