@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.client.grounds import KINDS, PATIENCE_S, POLICY, ground_of, take_all
+from tests.client.grounds import KINDS, PATIENCE_S, POLICY, calling, ground_of, take_all
 from tocsin.client import Agent, Deadlock, EscalationRecord, LeaseLost, MessageRecord, NoResponse
 from tocsin.client.messages.message import Message
 from tocsin.core.commands import Attending
@@ -310,7 +310,8 @@ async def test_who_comes_back_after_a_crash_goes_on_with_its_work(kind: str, tmp
                 work = bob.working_on(message)
                 await work.__aenter__()
                 assert work.saved == ""
-                await bob._caller.call("put_aside", {"saved": "half"}, _ATTENDING)
+                async with calling(ground, "bob") as caller:
+                    await caller.call("put_aside", {"saved": "half"}, _ATTENDING)
             async with ground.join("bob") as bob:
                 assert (await bob.get_attention()).aside == (message.message_id,)
                 if number == 1:
