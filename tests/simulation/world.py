@@ -70,7 +70,9 @@ class World:
         #: Every event so far, in memory, for rebuilding prefixes.
         self.journal = MemoryStore()
         self.store = self.journal if store is None else store
-        self.exchange = self.store.exchange(SeededIds(seed))
+        #: Source of the ids of the exchange.
+        self.ids = SeededIds(seed)
+        self.exchange = self.store.exchange(self.ids)
         self.ledger = Ledger()
         self.twin = Twin()
         #: Decisions by plan so far.
@@ -119,7 +121,7 @@ class World:
         """Give the live exchange a command, and let the ledger follow."""
         self.latest = max(self.latest, self.now)
         try:
-            reply, events = self.twin.handle(self.exchange, command, caller, self.now)
+            reply, events = self.twin.handle(self.exchange, self.ids, command, caller, self.now)
         except Violation as violation:
             raise self.failure(violation) from violation
         return self.keep(type(command).__name__, caller, events, reply)
@@ -128,7 +130,7 @@ class World:
         """Give the live exchange a receipt that nobody waits for, and let the ledger follow."""
         self.latest = max(self.latest, self.now)
         try:
-            reply, events = self.twin.confirm(self.exchange, message_id, caller, self.now)
+            reply, events = self.twin.confirm(self.exchange, self.ids, message_id, caller, self.now)
         except Violation as violation:
             raise self.failure(violation) from violation
         self.keep("receipt", caller, events, reply)
@@ -172,16 +174,21 @@ class World:
         """Let the commit of a decided command fail: the state is thrown away, as if it had never been asked."""
         self.losing = False
         self.story.append(f"{self.steps:6} the commit of that failed")
-        self.exchange = self.store.exchange(SeededIds(self.rng.randrange(2**32)))
+        self.exchange = self.store.exchange(self.new_ids())
         self.twin.rebuild(self.exchange)
         if fingerprint(self.exchange.state) != fingerprint(self.ledger.shadow.state):
             raise self.failure(Violation("a failed commit left something behind"))
         return Problem("E_HUB_001", "the commit failed")
 
+    def new_ids(self) -> SeededIds:
+        """Return a new source of ids, for an exchange that takes over."""
+        self.ids = SeededIds(self.rng.randrange(2**32))
+        return self.ids
+
     def survive(self, events: list[Event], error: JournalError) -> Problem:
         """Go on after a commit that failed on a faulty disk: it is stored as a whole, or not at all."""
         self.story.append(f"{self.steps:6} the commit of that failed: {error}")
-        rebuilt = self.store.exchange(SeededIds(self.rng.randrange(2**32)))
+        rebuilt = self.store.exchange(self.new_ids())
         if fingerprint(rebuilt.state) != fingerprint(self.ledger.shadow.state):
             self.journal.append(self.exchange, events)
             self.ledger.follow(events)
@@ -489,7 +496,7 @@ class World:
 
     def rebuild(self) -> None:
         """Throw the exchange away and rebuild it from what is stored."""
-        self.replace(self.store.exchange(SeededIds(self.rng.randrange(2**32))), "the journal")
+        self.replace(self.store.exchange(self.new_ids()), "the journal")
 
     def rebuild_prefix(self) -> None:
         """Rebuild an earlier state from a prefix of the journal."""
@@ -508,7 +515,7 @@ class World:
             return
         data = msgspec.msgpack.encode(take(self.exchange.state))
         state = restore(msgspec.msgpack.decode(data, type=Snapshot))
-        self.replace(Exchange(SeededIds(self.rng.randrange(2**32)), state), "a snapshot")
+        self.replace(Exchange(self.new_ids(), state), "a snapshot")
 
     def replace(self, rebuilt: Exchange, source: str) -> None:
         """Let a rebuilt exchange take over."""
