@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fleet.machines import free_ports
-from tocsin.cli.remote import _HOPS_MAX, NotConnected, Refused, Remote
+from tocsin.cli.remote import HOPS_MAX, NotConnected, Refused, Remote
 
 
 class Answers:
@@ -83,7 +83,7 @@ def test_hubs_that_name_each_other_are_left_after_some_hops() -> None:
         one.owner, two.owner = two.url, one.url
         with pytest.raises(Refused):
             Remote(one.url, "secret").post("v1", "things")
-        assert len(one.asked) + len(two.asked) == _HOPS_MAX + 1
+        assert len(one.asked) + len(two.asked) == HOPS_MAX + 1
 
 
 def test_the_next_address_is_tried_while_one_is_down() -> None:
