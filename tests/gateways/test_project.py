@@ -11,9 +11,8 @@ import pytest
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, registered_team
 from tests.patience import PATIENCE_S
-from tocsin.hub.auth.administration import TokenAdministration
 from tocsin.hub.auth.store import SqliteGrants
-from tocsin.hub.auth.tokens import Issued
+from tocsin.hub.auth.tokens import Grant
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.tables import Tables
@@ -72,18 +71,18 @@ async def test_a_store_that_does_not_answer_holds_up_tokens_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with registered_team(tmp_path) as team:
-        gate, write, rotate, asked = threading.Event(), SqliteGrants.write, TokenAdministration.rotate, asyncio.Event()
+        begun, gate, write = threading.Event(), threading.Event(), SqliteGrants.write
 
-        async def rotate_and_tell(tokens: TokenAdministration, agent: str, **more: Any) -> Issued:
-            asked.set()
-            return await rotate(tokens, agent, **more)
+        def held(store: SqliteGrants, grants: list[Grant]) -> None:
+            begun.set()
+            assert gate.wait(PATIENCE_S)
+            write(store, grants)
 
-        monkeypatch.setattr(TokenAdministration, "rotate", rotate_and_tell)
-        monkeypatch.setattr(SqliteGrants, "write", lambda store, grants: gate.wait(PATIENCE_S) and write(store, grants))
-        issuing = asyncio.create_task(team.post("root", "/v1/admin/tokens", {"agent": "eve"}))
+        monkeypatch.setattr(SqliteGrants, "write", held)
         rotating = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/rotate", {"overlap_s": 60}))
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+        issuing = asyncio.create_task(team.post("root", "/v1/admin/tokens", {"agent": "eve"}))
         assert (await team.get("ada", "/v1/me")).status_code == 200
-        await asked.wait()
         revoking = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/revoke"))
         while (me := await team.get("ada", "/v1/me")).status_code == 200:
             pass
