@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from tests.envelopes import envelope
 from tests.ids import SeededIds
 from tests.simulation import errands, leases, teamwork, wakes
 from tests.simulation.ledger import Ledger, Violation, fingerprint
@@ -288,18 +289,16 @@ class World:
     def plain_envelope(self, sender: Caller, receiver: str, kind: str) -> bytes:
         """Write a message without a thread, metadata or QoS fields."""
         self._serial += 1
-        message: dict[str, object] = {
-            "version": "1.1.0",
-            "messageId": f"msg_{self.now}_{self._serial}",
-            "timestamp": iso(self.now),
-            "sender": {"agentId": sender.agent, "type": self.types[sender.agent]},
-            "receiver": {"agentId": receiver, "type": "*"},
-            "messageType": kind,
-            "payload": {"text": "x" * self.rng.choice((0, 10, 300))},
-        }
-        priority = self.rng.choice((None, None, "Info", "Coordinate", "Blocking", "Critical"))
-        if priority is not None:
-            message["priority"] = priority
+        message = envelope(
+            f"msg_{self.now}_{self._serial}",
+            sender.agent,
+            receiver,
+            sender_type=self.types[sender.agent],
+            timestamp=iso(self.now),
+            messageType=kind,
+            payload={"text": "x" * self.rng.choice((0, 10, 300))},
+            priority=self.rng.choice((None, None, "Info", "Coordinate", "Blocking", "Critical")),
+        )
         return msgspec.json.encode(message)
 
     def send_again(self) -> None:
@@ -317,14 +316,14 @@ class World:
     def submit(self, caller: Caller, data: bytes, *, new: bool = True) -> None:
         """Give bytes to the exchange as a gateway does."""
         try:
-            envelope = parse_envelope(data, self.policy.limits.message_bytes_max)
+            message = parse_envelope(data, self.policy.limits.message_bytes_max)
         except TocsinError as error:
             raise self.failure(error) from error
         before = self.exchange.state.ids.keys() | self.exchange.state.broadcasts.keys()
-        self.ask(cmd.Send(envelope), caller)
+        self.ask(cmd.Send(message), caller)
         news = [event for event in self.last_events if not isinstance(event, ev.MessagesForgotten)]
-        if envelope.message_id in before and news:
-            raise self.failure(Violation(f"{envelope.message_id} was sent again and changed something"))
+        if message.message_id in before and news:
+            raise self.failure(Violation(f"{message.message_id} was sent again and changed something"))
         if new:
             self.sent.append((caller.agent, data))
 
@@ -336,18 +335,18 @@ class World:
         kinds: tuple[str, ...] = (*_PAYLOADS, "CUSTOM_THING") if version == "1.0.0" else (*_PAYLOADS, *_SIGNALS)
         kind = rng.choice(kinds)
         receiver = rng.choice([*self.callers, *self.callers, "nobody", "*"])
-        message: dict[str, object] = {
-            "version": version,
-            "messageId": f"msg_{self.now}_{self._serial}",
-            "timestamp": iso(self.now),
-            "sender": {"agentId": sender.agent, "type": self.types[sender.agent]},
-            "receiver": {"agentId": receiver, "type": rng.choice(("*", "*", self.types.get(receiver, "AdHoc")))},
-            "messageType": kind,
-            "payload": self.payload(kind, sender),
-        }
-        priority = rng.choice(_OLD_PRIORITIES if version == "1.0.0" else _PRIORITIES)
-        if priority is not None:
-            message["priority"] = priority
+        message = envelope(
+            f"msg_{self.now}_{self._serial}",
+            sender.agent,
+            receiver,
+            sender_type=self.types[sender.agent],
+            receiver_type=rng.choice(("*", "*", self.types.get(receiver, "AdHoc"))),
+            version=version,
+            timestamp=iso(self.now),
+            messageType=kind,
+            payload=self.payload(kind, sender),
+            priority=rng.choice(_OLD_PRIORITIES if version == "1.0.0" else _PRIORITIES),
+        )
         correlation = self.correlation(kind, message["payload"])
         if correlation is not None:
             message["correlationId"] = correlation
