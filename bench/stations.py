@@ -68,7 +68,7 @@ class Recorder:
                 self.messages[found[1].decode()]["pushed"] = pushed
 
         def begin(worker: Worker, job: Callable[[], Any], done: Callable[..., None], *, at_once: bool = False) -> None:
-            if not worker._thread.name.startswith("writer "):
+            if not worker.name.startswith("writer "):
                 start(worker, job, done, at_once=at_once)
                 return
             times = [clock()]

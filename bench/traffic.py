@@ -35,7 +35,7 @@ from tocsin.core.protocol.timestamps import iso
 from tocsin.journal.records import record_of
 from tocsin.policies import parse_policy
 
-__all__ = ["Team", "landing_of"]
+__all__ = ["POLICY", "Team", "landing_of"]
 
 PROJECTS = ("apollo", "borealis")
 AGENTS = 40
@@ -47,7 +47,8 @@ _SECOND = 1_000_000
 _DAY_US = 86_400 * _SECOND
 _START = 1_762_905_600 * _SECOND
 _BOSS = Caller("boss", "director")
-_POLICY = """
+#: Policy of the projects.
+POLICY = """
 limits: {mailbox_depth_max: 10000000}
 bucket: {capacity: 20000, refill_per_s: 2000}
 quotas: {critical: {cap: 50, refill_per_s: 2}, blocking: {cap: 200, refill_per_s: 20}}
@@ -109,7 +110,7 @@ class Team:
                 return
 
     def _script(self) -> Iterator[tuple[Command, Caller]]:
-        yield cmd.AdoptPolicy(document_of(parse_policy(_POLICY)), "bench"), SYSTEM
+        yield cmd.AdoptPolicy(document_of(parse_policy(POLICY)), "bench"), SYSTEM
         for caller in (_BOSS, *self._callers):
             yield cmd.RegisterAgent("Manager", ("1.1.0",)), caller
         rng = self._random
@@ -242,7 +243,7 @@ def _generate(root: Path, events: int, seed: int, segment_bytes: int, project: s
 
 def _version() -> str:
     """Return what tells traffic of other versions apart: it depends on the policy and on the fields of the events."""
-    policy = document_of(parse_policy(_POLICY))
+    policy = document_of(parse_policy(POLICY))
     kinds = {kind.__name__: kind.__struct_fields__ for kind in vars(ev).values() if hasattr(kind, "__struct_fields__")}
     return blake2b(json.dumps([policy, kinds], sort_keys=True).encode(), digest_size=4).hexdigest()
 

@@ -21,7 +21,7 @@ from demo.hub import HUMAN, MEMBERS, DemoHub, free_port, own_folder, serve
 from demo.life import work_on
 from demo.scenes import SCENES, Team, team
 
-__all__ = ["show"]
+__all__ = ["find_port", "show"]
 
 ROOT = Path(".demo")
 PORT = 7077
@@ -41,7 +41,7 @@ def show() -> None:
     with _one_line_at_the_end(), own_folder(ROOT):
         # The SDK logs what it retries; the reader is told what matters.
         logging.basicConfig(filename=ROOT / "demo.log", level=logging.WARNING)
-        port = _port(options.port)
+        port = find_port(options.port)
         with serve(ROOT, port) as hub:
             hub.issue(HUMAN)
             _introduce(hub)
@@ -62,9 +62,9 @@ def _one_line_at_the_end() -> Iterator[None]:
         _console.print(f"\nStopped. The data is kept in {ROOT} until the next run.", soft_wrap=True)
 
 
-def _port(asked: int | None) -> int:
-    """Return a port that is free; say at once if the one that was asked for is not."""
-    port = free_port(PORT if asked is None else asked)
+def find_port(asked: int | None, default: int = PORT) -> int:
+    """Return a port that is free; say at once if the one that was asked for, or the default one, is not."""
+    port = free_port(default if asked is None else asked)
     if port is not None:
         return port
     if asked is not None:
@@ -72,7 +72,7 @@ def _port(asked: int | None) -> int:
     port = free_port(0)
     if port is None:
         sys.exit("no TCP port is free on 127.0.0.1")
-    _console.print(f"Port {PORT} is taken, perhaps by another hub. This one uses {port}.\n")
+    _console.print(f"Port {default} is taken, perhaps by another hub. This one uses {port}.\n")
     return port
 
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,23 +62,26 @@ class Server:
 
     def create(self) -> "Server":
         """Make an empty cluster and start it."""
-        self._run("initdb", "-D", str(self.data), "-U", "tocsin", "-A", "trust", "-E", "UTF8", "--no-sync")
-        self.start()
+        with self.removed_on_failure():
+            self._run("initdb", "-D", str(self.data), "-U", "tocsin", "-A", "trust", "-E", "UTF8", "--no-sync")
+            self.start()
         return self
 
     def standby(self, name: str, folder: Path | None = None) -> "Server":
         """Make a standby that the primary waits for, and start it; `folder` is that of a server that is gone."""
         standby = Server(fsync=self._fsync, name=name, folder=folder)
-        shutil.rmtree(standby.data, ignore_errors=True)
-        self._run(
-            "pg_basebackup", "-D", str(standby.data), "-d", self.dsn, "-R", "-X", "stream", "-c", "fast", "--no-sync"
-        )
-        conninfo = f"primary_conninfo = 'host={self.folder} user=tocsin application_name={name}'\n"
-        with (standby.data / "postgresql.auto.conf").open("a") as config:
-            config.write(conninfo)
-        standby.start()
-        self.configure(f"synchronous_standby_names = 'FIRST 1 ({name})'")
-        self._wait_for_sync(name)
+        with standby.removed_on_failure():
+            shutil.rmtree(standby.data, ignore_errors=True)
+            self._run(
+                *("pg_basebackup", "-D", str(standby.data), "-d", self.dsn, "-R", "-X", "stream", "-c", "fast"),
+                "--no-sync",
+            )
+            conninfo = f"primary_conninfo = 'host={self.folder} user=tocsin application_name={name}'\n"
+            with (standby.data / "postgresql.auto.conf").open("a") as config:
+                config.write(conninfo)
+            standby.start()
+            self.configure(f"synchronous_standby_names = 'FIRST 1 ({name})'")
+            self._wait_for_sync(name)
         return standby
 
     def configure(self, *lines: str) -> None:
@@ -156,6 +160,15 @@ class Server:
         self.thaw()
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def removed_on_failure(self) -> Iterator[None]:
+        """Remove the server if what is done with it fails: whoever wanted it never gets it, and cannot stop it."""
+        try:
+            yield
+        except BaseException:
+            self.remove()
+            raise
 
     def _wait_for_sync(self, name: str) -> None:
         """Wait until the primary counts a standby as synchronous: the next commit is acknowledged by it."""

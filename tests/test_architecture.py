@@ -83,6 +83,17 @@ PURE = {
 }
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "vendor" not in path.parts)
+#: Code that uses the package as anyone else would.
+USERS = sorted(path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
+#: Names with a leading underscore that tests and benchmarks may use nevertheless, each with the reason.
+PRIVATE_NAMES = {
+    "_replace": "a method of every named tuple, documented",
+    "_exit": "os._exit, documented",
+    "_set_running_loop": "asyncio exports it for code that runs loops by itself, as Playwright's does",
+    "_putter": "persist-queue has no public way to put a batch",
+    "_sql_insert": "persist-queue has no public way to put a batch",
+    "_KINDS": "the kinds of events that an earlier version of the pipeline knew are simulated in its task",
+}
 
 
 def part_of(path: Path) -> str:
@@ -215,6 +226,67 @@ def test_no_folder_is_crowded() -> None:
     for folder in {path.parent for path in FILES}:
         count = len([path for path in folder.glob("*.py") if path.name != "__init__.py"])
         assert count <= 27, f"{folder.relative_to(PACKAGE)} has {count} modules"
+
+
+#: Functions that take the name of an attribute as a text.
+_BY_NAME = {"getattr", "setattr", "hasattr", "delattr"}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__") and name not in PRIVATE_NAMES
+
+
+def is_own(node: ast.expr) -> bool:
+    """Return whether an expression is the object that a method belongs to, or its base class."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "super"
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def private_names(node: ast.AST) -> Iterator[str]:
+    """Return the private names of other objects and modules that a piece of code uses."""
+    if isinstance(node, ast.Attribute) and not is_own(node.value):
+        yield node.attr
+    elif isinstance(node, ast.ImportFrom):
+        yield from (node.module or "").split(".")
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.Import):
+        yield from (part for alias in node.names for part in alias.name.split("."))
+    elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _BY_NAME:
+        texts = [one.value for one in node.args[:2] if isinstance(one, ast.Constant)]
+        yield from (part for text in texts if isinstance(text, str) for part in text.split("."))
+
+
+def private_problems(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        for name in private_names(node):
+            if is_private(name):
+                yield f"{path.name}:{getattr(node, 'lineno', 0)} uses {name}: use what is public, or make it public"
+
+
+def test_tests_and_benchmarks_use_what_is_public() -> None:
+    none(problem for path in USERS for problem in private_problems(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("agent._inbox.window", True),
+        ("self.agent._inbox", True),
+        ("patch.setattr(agent, '_inbox', None)", True),
+        ("patch.setattr('tocsin.client.agent._PLAIN', None)", True),
+        ("getattr(agent, '_inbox')", True),
+        ("from tocsin.client.agent import _PLAIN", True),
+        ("self._inbox", False),
+        ("super()._put(1)", False),
+        ("agent.__class__", False),
+        ("pair._replace(one=1)", False),
+    ],
+)
+def test_a_use_of_something_private_would_be_noticed(tmp_path: Path, text: str, found: bool) -> None:
+    wrong = tmp_path / "test_wrong.py"
+    wrong.write_text(f"{text}\n")
+    assert bool(list(private_problems(wrong))) == found
 
 
 #: Words that the project no longer uses for its own things; the glossary has the present ones.

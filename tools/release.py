@@ -5,11 +5,12 @@ import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-__all__ = ["renumbered", "version_of", "with_release"]
+__all__ = ["PLACES", "renumbered", "version_of", "with_release"]
 
 ROOT = Path(__file__).resolve().parent.parent
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-_PLACES = {
+#: The files that name the version, and how they do.
+PLACES = {
     ROOT / "pyproject.toml": re.compile(r'^(version = ")([^"]+)(")$', re.MULTILINE),
     ROOT / "src" / "tocsin" / "__init__.py": re.compile(r'^(__version__ = ")([^"]+)(")$', re.MULTILINE),
 }
@@ -17,7 +18,7 @@ _PLACES = {
 
 def version_of(path: Path) -> str:
     """Return the version in one of the two files."""
-    found = _PLACES[path].search(path.read_text(encoding="utf-8"))
+    found = PLACES[path].search(path.read_text(encoding="utf-8"))
     if found is None:
         sys.exit(f"{path} has no version")
     return found[2]
@@ -25,7 +26,7 @@ def version_of(path: Path) -> str:
 
 def renumbered(path: Path, version: str) -> str:
     """Return the text of one of the two files with another version."""
-    return _PLACES[path].sub(rf"\g<1>{version}\g<3>", path.read_text(encoding="utf-8"))
+    return PLACES[path].sub(rf"\g<1>{version}\g<3>", path.read_text(encoding="utf-8"))
 
 
 def with_release(changelog: str, version: str, day: date) -> str:
@@ -48,7 +49,7 @@ def main() -> None:
     if tuple(map(int, version.split("."))) <= tuple(map(int, old.split("."))):
         sys.exit(f"{version} is not newer than {old}")
     changelog = ROOT / "CHANGELOG.md"
-    texts = {path: renumbered(path, version) for path in _PLACES}
+    texts = {path: renumbered(path, version) for path in PLACES}
     texts[changelog] = with_release(changelog.read_text(encoding="utf-8"), version, datetime.now(UTC).date())
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")

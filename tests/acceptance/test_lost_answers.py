@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.processes import RunningHub
+from tests.envelopes import envelope
 from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
 
@@ -97,16 +98,7 @@ def test_what_was_lost_on_the_way_is_handed_out_again(
         boss = Remote(hub.url, tokens["boss"])
         sent = [f"msg_{number}_x" for number in range(MESSAGES)]
         for name in sent:
-            envelope = {
-                "version": "1.1.0",
-                "messageId": name,
-                "timestamp": "2025-11-12T10:30:45.000Z",
-                "sender": {"agentId": "boss", "type": "AdHoc"},
-                "receiver": {"agentId": "bob", "type": "*"},
-                "messageType": "StatusUpdate",
-                "payload": {"text": name},
-            }
-            boss.post("v1", "messages", body=envelope)
+            boss.post("v1", "messages", body=envelope(name, "boss", "bob", sender_type="AdHoc", priority=None))
 
         seen: set[str] = set()
         for number in range(LOST_MAX):

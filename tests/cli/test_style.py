@@ -19,7 +19,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the output be a wide terminal."""
     for module in ("style", "output"):
         monkeypatch.setattr(f"tocsin.cli.{module}.is_terminal", lambda stream=None: True)
-    monkeypatch.setattr("tocsin.cli.output._terminal_columns", lambda: 200)
+    monkeypatch.setattr("tocsin.cli.output.terminal_columns", lambda: 200)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
 

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.cli.processes import RunningHub
+from tests.envelopes import envelope
 from tocsin.cli.remote import Exit, Remote
 
 POLICY = "health: {sustained_s: 0.01, limits: {clone_spawn_p99_s: 0.1}}\n"
@@ -31,17 +31,10 @@ def remote(hub: RunningHub, agent: str) -> Remote:
 def request(hub: RunningHub, number: int) -> str:
     """Let ada ask bob something, and wait."""
     message_id = f"msg_20250101_{number}"
-    envelope = {
-        "version": "1.1.0",
-        "messageId": message_id,
-        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "sender": {"agentId": "ada", "type": "AdHoc"},
-        "receiver": {"agentId": "bob", "type": "*"},
-        "messageType": "CUSTOM_QUESTION",
-        "correlationId": message_id,
-        "payload": {},
-    }
-    remote(hub, "ada").post("v1", "requests", body=envelope)
+    question = envelope(
+        message_id, sender_type="AdHoc", messageType="CUSTOM_QUESTION", correlationId=message_id, priority=None
+    )
+    remote(hub, "ada").post("v1", "requests", body=question)
     return message_id
 
 

@@ -23,9 +23,13 @@ from tests.soak import tally
 from tocsin.cli.remote import Refused, Remote
 from tocsin.client import Agent, Message, SyncAgent, SyncMessage, client_config
 from tocsin.client.agent import Connecting
+from tocsin.client.connection.connection import Connection
+from tocsin.client.connection.endpoint import transport_to
+from tocsin.client.operation_caller import OperationCaller
 from tocsin.hub.embedded import Tocsin
 from tocsin.hub.sync_embedded import SyncTocsin
 from tocsin.policies import parse_policy
+from tocsin.wire.socket import Hello
 
 POLICY = """
 storage: {projection_interval_s: 0.02}
@@ -167,6 +171,25 @@ async def ground_of(kind: str, folder: Path, policy: str = POLICY) -> AsyncItera
     else:
         async with hub_ground(folder, policy) as ground:
             yield ground
+
+
+@asynccontextmanager
+async def calling(ground: Ground, name: str, role: str = "primary") -> AsyncIterator[OperationCaller]:
+    """Attach a session of an agent that calls operations by name, those too for which the SDK has no method."""
+    config = client_config()
+    if isinstance(ground, HubGround):
+        transport = transport_to(ground.url, ground.token(name, role), None, None, config)
+    elif isinstance(ground, EmbeddedGround):
+        transport = ground.bus.transport(name, role)
+    connection = Connection(
+        transport, config, lambda session: Hello(id=0, window=0, session=session), lambda _: None, lambda _: None
+    )
+    connection.deliver_to(lambda _: None)
+    await connection.open()
+    try:
+        yield OperationCaller(connection, config.call_timeout_s)
+    finally:
+        await connection.close()
 
 
 class SyncGround:

@@ -10,7 +10,7 @@ from tests.client.grounds import POLICY, hub_ground
 from tests.patience import PATIENCE_S
 from tocsin.client import Agent, client_config
 from tocsin.client.connection.endpoint import token_from
-from tocsin.client.connection.websocket import WebSocketTransport, _socket_url
+from tocsin.client.connection.websocket import WebSocketTransport, socket_url
 from tocsin.core.errors import NotPermitted, PolicyRefused, RoutingFailed
 
 NOTE = "CUSTOM_NOTE"
@@ -67,7 +67,7 @@ async def test_a_hub_that_trusts_this_machine_takes_a_name(tmp_path: Path) -> No
     ],
 )
 def test_the_address_of_a_hub(url: str, socket: tuple[str, bool]) -> None:
-    assert _socket_url(url) == socket
+    assert socket_url(url) == socket
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:7077", "ftp://hub", "http://"])

@@ -10,7 +10,7 @@ from typing import Any, get_origin
 import msgspec
 import pytest
 
-from tests.client.grounds import KINDS, POLICY, ground_of, sync_ground_of
+from tests.client.grounds import KINDS, POLICY, calling, ground_of, sync_ground_of
 from tests.patience import PATIENCE_S
 from tocsin.client import Agent, Message, NoResponse, SyncAgent, SyncMessage
 from tocsin.client.operations import Operations
@@ -128,12 +128,13 @@ async def test_wrong_arguments_are_refused_alike(kind: str, tmp_path: Path) -> N
         with pytest.raises(ValidationFailed) as refused:
             await message.acknowledge("seen")  # type: ignore[arg-type]
         assert (refused.value.code, refused.value.problem.field) == ("E_VALIDATION_003", "$.status")
-        with pytest.raises(ValidationFailed) as refused:
-            await ada._caller.call("list_lease", {}, msgspec.json.Decoder(Any))
-        assert "did you mean 'list_leases'?" in refused.value.problem.detail
-        with pytest.raises(ValidationFailed) as refused:
-            await ada._caller.call("register_agent", {"agent_type": "Manager"}, msgspec.json.Decoder(Any))
-        assert "it is called 'type'" in refused.value.problem.detail
+        async with calling(ground, "ada", "director") as caller:
+            with pytest.raises(ValidationFailed) as refused:
+                await caller.call("list_lease", {}, msgspec.json.Decoder(Any))
+            assert "did you mean 'list_leases'?" in refused.value.problem.detail
+            with pytest.raises(ValidationFailed) as refused:
+                await caller.call("register_agent", {"agent_type": "Manager"}, msgspec.json.Decoder(Any))
+            assert "it is called 'type'" in refused.value.problem.detail
         assert (await ada.get_agent("ada")).agent == "ada", "the connection is as it was"
 
 

@@ -52,7 +52,7 @@ async def test_a_dropped_socket_is_resumed_and_nothing_repeats(tmp_path: Path) -
         await ada.send_many([Draft(to="bob", type=NOTE, payload={"n": n}) for n in range(6)])
         first = await anext(inbox)
         await bob.list_agents()
-        assert len(bob._inbox) == 5, "all of them have come; one was handed over"
+        assert bob.unconfirmed == 5, "all of them have come; one was handed over"
         wire.cut()
         await bob.until(ConnectionState.RECONNECTING)
         await bob.until(ConnectionState.CONNECTED)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.client.grounds import KINDS, PATIENCE_S, POLICY, ground_of, take_all
+from tests.client.grounds import KINDS, PATIENCE_S, POLICY, calling, ground_of, take_all
 from tocsin.client import Agent, Deadlock, EscalationRecord, LeaseLost, MessageRecord, NoResponse
 from tocsin.client.messages.message import Message
 from tocsin.core.commands import Attending
@@ -136,11 +136,17 @@ async def test_work_is_interrupted_at_a_pause_point_and_resumed_with_what_was_sa
 
 async def test_work_that_was_put_aside_for_the_agent_can_still_be_finished(kind: str, tmp_path: Path) -> None:
     policy = POLICY + "attention: {work_max_s: 0.2}\n"
-    async with ground_of(kind, tmp_path, policy) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+    async with (
+        ground_of(kind, tmp_path, policy) as ground,
+        ground.join("ada", role="director") as ada,
+        ground.join("bob") as bob,
+    ):
         sent = await ada.send(to="bob", type=NOTE, priority="Info")
         async with bob.working_on(await anext(bob.inbox())):
             await until(bob, _is_idle)  # it has said nothing for so long that the hub takes it for idle
             assert (await bob.get_attention()).aside == (sent.message_id,)
+            # The work that is resumed must not be put aside again before it is finished.
+            await ada.adopt_policy({"attention": {"work_max_s": 3600}}, scope="change")
         assert (await bob.get_attention()).aside == ()
         assert (await ada.get_message(sent.message_id))[0].state == "processed"
 
@@ -310,7 +316,8 @@ async def test_who_comes_back_after_a_crash_goes_on_with_its_work(kind: str, tmp
                 work = bob.working_on(message)
                 await work.__aenter__()
                 assert work.saved == ""
-                await bob._caller.call("put_aside", {"saved": "half"}, _ATTENDING)
+                async with calling(ground, "bob") as caller:
+                    await caller.call("put_aside", {"saved": "half"}, _ATTENDING)
             async with ground.join("bob") as bob:
                 assert (await bob.get_attention()).aside == (message.message_id,)
                 if number == 1:
@@ -367,7 +374,11 @@ async def test_a_director_brings_an_escalation_before_a_human(kind: str, tmp_pat
         with pytest.raises(NotPermitted):
             await ada.escalate_to_human(opened.escalation)
         assert (await dora.escalate_to_human(opened.escalation, reason="who knows bob?")).state == "human_escalation"
-        told = await anext(hugo.inbox())
-        assert opened.escalation in str(told.payload)
+        # Others escalate on the same hub: a notice of theirs may come first.
+        async for told in hugo.inbox(timeout_s=PATIENCE_S):
+            if opened.escalation in str(told.payload):
+                break
+        else:
+            pytest.fail("the human was not told")
         await hugo.resolve_escalation(opened.escalation, "I do")
         assert await _timed_out(dora, "msg_late_3") == []

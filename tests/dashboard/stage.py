@@ -10,6 +10,7 @@ import httpx2
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect
 
 from tests.cli.processes import RunningHub
+from tests.envelopes import envelope
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "dashboard"
 #: Short intervals for everything that happens periodically.
@@ -81,18 +82,10 @@ class Stage:
     def send(self, sender: str = "ada", receiver: str = "bob", **changes: Any) -> str:
         """Send a message and return its ID; a refusal is ignored."""
         number = next(self._numbers)
-        envelope = {
-            "version": "1.1.0",
-            "messageId": f"msg_{number}_{sender}",
-            "timestamp": "2025-11-12T10:30:45.000Z",
-            "sender": {"agentId": sender, "type": "Manager"},
-            "receiver": {"agentId": receiver, "type": "*"},
-            "messageType": "StatusUpdate",
-            "priority": "Info",
-            "payload": {"text": f"number {number}: msg_{number}_{sender}"},
-        } | changes
-        self.call("POST", sender, "/v1/messages", envelope)
-        return str(envelope["messageId"])
+        message_id = f"msg_{number}_{sender}"
+        fields = {"payload": {"text": f"number {number}: {message_id}"}} | changes
+        self.call("POST", sender, "/v1/messages", envelope(message_id, sender, receiver, **fields))
+        return message_id
 
     def drain(self, agent: str) -> list[str]:
         """Fetch the messages of an agent and confirm their receipt."""

@@ -17,6 +17,7 @@ from tocsin.gateways.dashboard.assets import Assets
 from tocsin.gateways.dashboard.gateway import DashboardGateway
 from tocsin.gateways.dashboard.live_updates import SERIES
 from tocsin.gateways.http.app import build_app
+from tocsin.hub.auth.sign_in_links import SignInLinks
 
 OWN = {"Tocsin-Dashboard": "1", "Origin": "http://localhost"}
 
@@ -105,9 +106,10 @@ async def test_a_sign_in_link_ends_with_its_token_its_lifetime_or_above_the_limi
         team.hub.authority.revoke("hanna")
         assert (await follow(client, others[1])).json()["code"] == "E_AUTH_005"
     async with dashboard_team(tmp_path / "late") as (team, _client, _gateway):
-        links, grant = team.hub.sign_in_links, team.hub.authority.authenticate(team.tokens["hanna"])
-        link = links.make(grant)
-        links._clock = lambda: link.expires_at
+        authority, now = team.hub.authority, team.hub.now()
+        links = SignInLinks(authority, lambda: now, lifetime_s=60, links_max=2)
+        link = links.make(authority.authenticate(team.tokens["hanna"]))
+        now = link.expires_at
         with pytest.raises(TocsinError, match="expired"):
             links.redeem(link.code)
 

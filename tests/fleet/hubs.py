@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 
+from tests.envelopes import envelope
 from tocsin.fleet.assembly import project_app
 from tocsin.fleet.home import open_projects
 from tocsin.fleet.projects import Projects
@@ -51,16 +52,11 @@ class Address:
 
     async def send(self, token: str, sender: str, to: str, text: str, **more: Any) -> httpx2.Response:
         """Send a message."""
-        envelope = {
-            "version": "1.1.0",
-            "messageId": f"msg_1_{text.replace(' ', '_')}",
-            "timestamp": "2026-11-12T10:30:45.000Z",
-            "sender": {"agentId": sender, "type": "AdHoc"},
-            "receiver": {"agentId": to, "type": "*"},
-            "messageType": "StatusUpdate",
-            "payload": {"text": text},
-        } | more
-        return await self.call("POST", "/v1/messages", token, envelope)
+        message_id = f"msg_1_{text.replace(' ', '_')}"
+        fields = {"priority": None, "payload": {"text": text}} | more
+        return await self.call(
+            "POST", "/v1/messages", token, envelope(message_id, sender, to, sender_type="AdHoc", **fields)
+        )
 
     async def inbox(self, token: str) -> list[str]:
         """Return the texts that wait for an agent."""

@@ -131,7 +131,7 @@ class SimulatedHub:
             if self.members.is_own(project) and project not in self.owned:
                 self._opening[project] = Watch()
         for project, watch in list(self._opening.items()):
-            if not self.members.is_own(project) or self._acquired(project, watch):
+            if not self.members.is_own(project) or self.acquire(project, watch):
                 del self._opening[project]
 
     def see(self) -> None:
@@ -172,7 +172,7 @@ class SimulatedHub:
         if self.members.is_own(project):
             self._queue.append(project)
 
-    def _acquired(self, project: str, watch: Watch) -> bool:
+    def acquire(self, project: str, watch: Watch) -> bool:
         """Take the lock of a project if it is free, or its owner has hung for too long."""
         database, terms = self.fleet.database, self.fleet.terms
         holder = database.holders.get(project)

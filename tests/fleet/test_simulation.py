@@ -90,7 +90,7 @@ def test_a_project_that_its_hub_cannot_open_is_found_while_other_hubs_join(monke
     addresses = [fleet.join().address for _ in range(first)]
     later = [f"http://hub-{number}" for number in range(first + 1, first + joining + 1)]
     stuck = next(project for project in fleet.projects if place(project, [*addresses, *later]) in addresses)
-    acquired = SimulatedHub._acquired
+    acquired = SimulatedHub.acquire
 
     def acquired_unless_stuck(hub: SimulatedHub, project: str, watch: Watch) -> bool:
         return project != stuck and acquired(hub, project, watch)
@@ -101,7 +101,7 @@ def test_a_project_that_its_hub_cannot_open_is_found_while_other_hubs_join(monke
             for _ in range(4):
                 fleet.step()
 
-    monkeypatch.setattr(SimulatedHub, "_acquired", acquired_unless_stuck)
+    monkeypatch.setattr(SimulatedHub, "acquire", acquired_unless_stuck)
     with pytest.raises(AssertionError, match=f"^{stuck} is without a hub for"):
         join_others()
     assert {hub.address for hub in fleet.hubs} <= {*addresses, *later}

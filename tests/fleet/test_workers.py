@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import sys
@@ -77,17 +78,14 @@ def _open_files(pid: int) -> set[str]:
 @asynccontextmanager
 async def served(data: Path) -> AsyncIterator[Served]:
     """Run a hub with workers as a user would."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = ["-m", "tocsin", "serve", "--data", str(data), "--port", str(port), "--workers", str(WORKERS)]
+    command = ["-m", "tocsin", "serve", "--data", str(data), "--port", "0", "--workers", str(WORKERS)]
     process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(120):
-            while b"serving at" not in (line := await process.stdout.readline()):
+            while (found := re.search(rb"serving at (http://\S+)", line := await process.stdout.readline())) is None:
                 assert line, "the hub did not start"
-        yield Served(process, f"http://127.0.0.1:{port}", data)
+        yield Served(process, found[1].decode().rstrip("/."), data)
     finally:
         children = Served(process, "", data).workers() if process.returncode is None else []
         if process.returncode is None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,8 @@ import pytest
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, registered_team
 from tests.patience import PATIENCE_S
-from tocsin.hub.auth.administration import TokenAdministration
 from tocsin.hub.auth.store import SqliteGrants
-from tocsin.hub.auth.tokens import Issued
+from tocsin.hub.auth.tokens import Grant
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.tables import Tables
@@ -72,18 +72,18 @@ async def test_a_store_that_does_not_answer_holds_up_tokens_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with registered_team(tmp_path) as team:
-        gate, write, rotate, asked = threading.Event(), SqliteGrants.write, TokenAdministration.rotate, asyncio.Event()
+        begun, gate, write = threading.Event(), threading.Event(), SqliteGrants.write
 
-        async def rotate_and_tell(tokens: TokenAdministration, agent: str, **more: Any) -> Issued:
-            asked.set()
-            return await rotate(tokens, agent, **more)
+        def held(store: SqliteGrants, grants: list[Grant]) -> None:
+            begun.set()
+            assert gate.wait(PATIENCE_S)
+            write(store, grants)
 
-        monkeypatch.setattr(TokenAdministration, "rotate", rotate_and_tell)
-        monkeypatch.setattr(SqliteGrants, "write", lambda store, grants: gate.wait(PATIENCE_S) and write(store, grants))
-        issuing = asyncio.create_task(team.post("root", "/v1/admin/tokens", {"agent": "eve"}))
+        monkeypatch.setattr(SqliteGrants, "write", held)
         rotating = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/rotate", {"overlap_s": 60}))
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+        issuing = asyncio.create_task(team.post("root", "/v1/admin/tokens", {"agent": "eve"}))
         assert (await team.get("ada", "/v1/me")).status_code == 200
-        await asked.wait()
         revoking = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/revoke"))
         while (me := await team.get("ada", "/v1/me")).status_code == 200:
             pass
@@ -212,68 +212,110 @@ async def figures(team: HubTeam) -> dict[str, float]:
     return {name: float(value) for name, value in pairs if "_created" not in name}
 
 
-async def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_path: Path) -> None:
-    policy = QUICK + "\nsweeper: {interval_s: 0.02}\nquotas: {critical: {cap: 1, refill_per_s: 0.001}}"
-    seen: set[str] = set()
-    async with registered_team(tmp_path, policy=policy) as team:
-        before: dict[str, float] = {}
+async def rise(team: HubTeam, before: dict[str, float], names: list[str]) -> list[float]:
+    """Return by how much some metrics have risen."""
+    now = await figures(team)
+    return [now.get(name, 0) - before.get(name, 0) for name in names]
 
-        async def moved(*names: str, by: float = 1) -> None:
-            """Wait until the metrics have increased by this since the last call."""
-            nonlocal before
-            while True:
-                now = await figures(team)
-                if all(now.get(name, 0) - before.get(name, 0) == by for name in names):
-                    break
-                await asyncio.sleep(0.01)
-            seen.update(name.split("{")[0] for name in names)
-            before = now
 
-        await moved()
-        await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
-        critical, offline = '{priority="Critical"}', '{state="not_available_offline"}'
-        await moved(f"messages_sent_total{critical}", f"queue_depth{critical}", f"recipient_state_total{offline}")
-        cursor = (await team.post("bob", "/v1/inbox/drain")).json()["cursor"]
-        await moved(f"delivery_latency_count{critical}")
-        await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": cursor})
-        await moved(f"messages_delivered_total{critical}")
-        assert before[f"queue_depth{critical}"] == 0
-        assert before['delivery_latency_bucket{le="3600.0",priority="Critical"}'] == 1
-        assert 'delivery_latency_bucket{le="5e-05",priority="Critical"}' in before
+async def send(team: HubTeam, *numbers: int, sender: str = "ada", **fields: Any) -> None:
+    for number in numbers:
+        await team.post(sender, "/v1/messages", envelope(number, sender, **fields))
 
-        await team.post("ada", "/v1/messages", envelope(2, priority="Critical"))
-        await moved('rate_limit_hits_total{code="E_ADMISSION_002"}')
-        await team.post("ada", "/v1/messages", envelope(3, priority="DirectorOverride"))
-        await moved('priority_violations_total{rule="refused"}')
-        await team.post("ada", "/v1/messages", envelope(4, receiver="nobody"))
-        await moved('unknown_recipient_rejection_total{sender="ada",signal_type="StatusUpdate"}')
-        await team.post("ada", "/v1/messages", envelope(5))
-        await team.post("ada", "/v1/messages/msg_5_x/recall")
-        await moved('signal_recalled_total{outcome="recalled"}')
-        await team.post("ada", "/v1/messages", envelope(6, metadata={"ttl": 0.01}))
-        await moved('signal_expired_total{reason="ttl",signal_type="StatusUpdate"}')
 
-        await team.register("eve")
-        for number in range(10, 16):
-            await team.post("eve", "/v1/messages", envelope(number, sender="eve", priority="Blocking"))
-        await moved("gaming_detections_total", 'escalations_triggered_total{trigger="priority_inflation"}')
-        for agent in ("ada", "bob"):
-            await team.post(agent, "/v1/leases", {"exclusive": [agent]})
-        for agent, other in (("ada", "bob"), ("bob", "ada")):
-            await team.post(agent, "/v1/leases", {"exclusive": [other]})
-        await moved("deadlocks_detected_total", 'escalations_triggered_total{trigger="deadlock"}')
+async def deliver(team: HubTeam) -> None:
+    await send(team, 1, priority="Critical")
+    cursor = (await team.post("bob", "/v1/inbox/drain")).json()["cursor"]
+    await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": cursor})
 
-        await team.put("boss", "/v1/policy", {"policy": {"aging": {"threshold_s": 0.01}}, "reason": "to see one rise"})
+
+async def recall(team: HubTeam) -> None:
+    await send(team, 1)
+    await team.post("ada", "/v1/messages/msg_1_x/recall")
+
+
+async def inflate(team: HubTeam) -> None:
+    await team.register("eve")
+    await send(team, *range(6), sender="eve", priority="Blocking")
+
+
+async def block_each_other(team: HubTeam) -> None:
+    for agent in ("ada", "bob"):
+        await team.post(agent, "/v1/leases", {"exclusive": [agent]})
+    for agent, other in (("ada", "bob"), ("bob", "ada")):
+        await team.post(agent, "/v1/leases", {"exclusive": [other]})
+
+
+async def age(team: HubTeam) -> None:
+    # It rises by one level only.
+    policy = {"aging": {"threshold_s": 0.01, "top": "Coordinate"}}
+    await team.put("boss", "/v1/policy", {"policy": policy, "reason": "to see one rise"})
+    await send(team, 1)
+
+
+#: What moves each metric, by one.
+CAUSES: list[tuple[Callable[[HubTeam], Awaitable[None]], list[str]]] = [
+    (
+        lambda team: send(team, 1, priority="Critical"),
+        [
+            'messages_sent_total{priority="Critical"}',
+            'queue_depth{priority="Critical"}',
+            'recipient_state_total{state="not_available_offline"}',
+        ],
+    ),
+    (deliver, ['delivery_latency_count{priority="Critical"}', 'messages_delivered_total{priority="Critical"}']),
+    (lambda team: send(team, 1, 2, priority="Critical"), ['rate_limit_hits_total{code="E_ADMISSION_002"}']),
+    (lambda team: send(team, 1, priority="DirectorOverride"), ['priority_violations_total{rule="refused"}']),
+    (
+        lambda team: send(team, 1, receiver="nobody"),
+        ['unknown_recipient_rejection_total{sender="ada",signal_type="StatusUpdate"}'],
+    ),
+    (recall, ['signal_recalled_total{outcome="recalled"}']),
+    (
+        lambda team: send(team, 1, metadata={"ttl": 0.01}),
+        ['signal_expired_total{reason="ttl",signal_type="StatusUpdate"}'],
+    ),
+    (inflate, ["gaming_detections_total", 'escalations_triggered_total{trigger="priority_inflation"}']),
+    (block_each_other, ["deadlocks_detected_total", 'escalations_triggered_total{trigger="deadlock"}']),
+    (age, ["priority_boosts_total"]),
+]
+MEASURED = QUICK + "\nsweeper: {interval_s: 0.02}\nquotas: {critical: {cap: 1, refill_per_s: 0.001}}"
+
+
+def test_metrics_have_the_names_of_the_documents() -> None:
+    assert {name.split("{")[0] for _, names in CAUSES for name in names} == NAMES
+
+
+@pytest.mark.parametrize(("cause", "names"), CAUSES, ids=[names[0].split("{")[0] for _, names in CAUSES])
+async def test_metrics_move_with_what_happens(
+    tmp_path: Path, cause: Callable[[HubTeam], Awaitable[None]], names: list[str]
+) -> None:
+    async with registered_team(tmp_path, policy=MEASURED) as team:
         before = await figures(team)
-        await team.post("ada", "/v1/messages", envelope(7))
-        while (await figures(team))["priority_boosts_total"] == before["priority_boosts_total"]:
-            await asyncio.sleep(0.01)
-        seen.add("priority_boosts_total")
+        await cause(team)
+        async with asyncio.timeout(PATIENCE_S):
+            while not all(risen := await rise(team, before, names)):
+                await asyncio.sleep(0.01)
+        assert dict(zip(names, risen, strict=True)) == dict.fromkeys(names, 1)
 
-        assert before['http_requests_total{operation="send_message",status="200"}'] > 0
+
+async def test_the_time_of_a_delivery_is_in_the_buckets_of_its_priority(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, policy=MEASURED) as team:
+        await deliver(team)
+        async with asyncio.timeout(PATIENCE_S):
+            while not (now := await figures(team)).get('messages_delivered_total{priority="Critical"}'):
+                await asyncio.sleep(0.01)
+        assert now['queue_depth{priority="Critical"}'] == 0
+        assert now['delivery_latency_bucket{le="3600.0",priority="Critical"}'] == 1
+        assert 'delivery_latency_bucket{le="5e-05",priority="Critical"}' in now
+
+
+async def test_requests_and_events_are_counted(tmp_path: Path) -> None:
+    async with registered_team(tmp_path, policy=MEASURED) as team:
+        await recall(team)
+        assert (await figures(team))['http_requests_total{operation="send_message",status="200"}'] == 1
         status = (await team.get("ada", "/v1/status")).json()
-        assert (status["agents"], status["events"]["MessageRecalled"]) == (4, 1)
-    assert seen == NAMES
+        assert (status["agents"], status["events"]["MessageRecalled"]) == (3, 1)
 
 
 async def test_labels_that_senders_choose_are_bounded(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.hub.journals import MeddledJournal
 from tocsin.client import Agent, Draft, NoAnswer, Retry, client_config
 from tocsin.client.messages.message import LocalMessage
 from tocsin.core import events as ev
-from tocsin.core.commands import Delivery, RegisterAgent
+from tocsin.core.commands import Caller, Delivery, RegisterAgent
 from tocsin.core.errors import AdmissionRefused, HubUnavailable, ProtocolViolation, TocsinError, ValidationFailed
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.hub import embedded
@@ -142,7 +142,7 @@ async def test_a_message_is_read_as_it_was_when_it_was_pushed(tmp_path: Path) ->
 async def test_an_agent_of_an_older_version_reads_the_envelope_of_that_version(tmp_path: Path) -> None:
     opened = await Tocsin.open(tmp_path / "team")
     async with opened as bus, bus.join("ada") as ada, Agent.connect(bus, agent="old", type="AdHoc") as old:
-        await bus.call(RegisterAgent("AdHoc", ("1.0.0",)), bus.transport("old", "primary")._caller)
+        await bus.call(RegisterAgent("AdHoc", ("1.0.0",)), Caller("old", "primary"))
         inbox = old.inbox()
         await ada.send(to="old", type="Blocker", payload={"text": "stuck"}, priority="Critical")
         message = await anext(inbox)

@@ -99,9 +99,9 @@ async def test_a_destination_that_is_down_is_in_nobodys_way(tmp_path: Path, outs
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{unused.getsockname()[1]}/"
-    down = hooks(outside, tmp_path, url=nobody) | {"backoff_s": [1000.0], "attempts_max": 1000}
-    async with planning(tmp_path, down, 1, 2, 3):
-        pass
+        down = hooks(outside, tmp_path, url=nobody) | {"backoff_s": [1000.0], "attempts_max": 1000}
+        async with planning(tmp_path, down, 1, 2, 3):
+            pass
 
 
 @pytest.mark.parametrize("answer", [None, 500, 404])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from bench.traffic import _POLICY as TRAFFIC
+from bench.traffic import POLICY as TRAFFIC
 from typer.testing import CliRunner
 
 from tests.cli.processes import RunningHub

@@ -8,7 +8,7 @@ import pytest
 from tests.lab.histories import Past, bare, settings
 from tests.pipeline.rows import events, folded, lives, opened
 from tests.pipeline.traffic import simulated, write_segments
-from tocsin.cli.pipeline.advising import _advised
+from tocsin.cli.pipeline.advising import advice_from
 from tocsin.cli.pipeline.options import OPTIONS
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
@@ -130,7 +130,7 @@ def test_advice_from_tables_is_tried_on_their_segments(
     monkeypatch.setattr(OPTIONS, "data", landing.parent)
     happened = events(*history)
     with opened(happened, lives(*folded(happened))) as tables:
-        advised = _advised(tables, landing / "none", "p", None, None)
+        advised = advice_from(tables, landing / "none", "p", None, None)
     assert "quota_too_tight" in {piece.rule for piece in advised.advice}
     assert all(piece.verdict for piece in advised.advice)
 
@@ -164,7 +164,7 @@ def test_a_longer_timeout_is_shown_if_it_is_long_enough(
     monkeypatch.setattr(OPTIONS, "data", tmp_path)
     happened = events(*past)
     with opened(happened, lives(*folded(happened))) as tables:
-        advised = _advised(tables, tmp_path / "none", "p", None, None)
+        advised = advice_from(tables, tmp_path / "none", "p", None, None)
     found = [piece for piece in advised.advice if piece.rule == "ack_timeout_short"]
     if shown:
         assert "brings retries of CUSTOM_JOB messages from 30 to 0 (change with 95 % confidence" in found[0].verdict

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from bench.peers.servers import locate
-from prometheus_client import Gauge
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.processes import RunningHub
@@ -49,23 +49,32 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names of all series that a real hub can have."""
+def families(tmp_path_factory: pytest.TempPathFactory) -> list[Metric]:
+    """The metrics of a real hub."""
     with RunningHub(tmp_path_factory.mktemp("hub") / "data") as hub:
         token = hub.json("agents", "add", "prometheus", "--role", "clone")["token"]
         request = urllib.request.Request(f"{hub.url}/metrics", headers={"Authorization": f"Bearer {token}"})  # noqa: S310
         with urllib.request.urlopen(request) as answer:  # noqa: S310
-            text = answer.read().decode()
-    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum"), "gauge": ("",)}
-    return {family.name + end for family in text_string_to_metric_families(text) for end in suffixes[family.type]}
+            return list(text_string_to_metric_families(answer.read().decode()))
 
 
 @pytest.fixture(scope="module")
-def labels() -> dict[str, set[str]]:
-    """The labels of each metric, as it was declared."""
+def exported(families: list[Metric]) -> set[str]:
+    """The names of all series that a real hub can have."""
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum"), "gauge": ("",)}
+    return {family.name + end for family in families for end in suffixes[family.type]}
+
+
+@pytest.fixture(scope="module")
+def labels(families: list[Metric]) -> dict[str, set[str]]:
+    """The labels of each metric: as they were declared, or as the gauges have them, which always have samples."""
     metrics = vars(Metrics(1)).values()
     counted = {metric.name: set(metric.labels) for metric in metrics if isinstance(metric, Counts | Latencies)}
-    gauges = {metric._name: set(metric._labelnames) for metric in metrics if isinstance(metric, Gauge)}
+    gauges = {
+        family.name: {label for sample in family.samples for label in sample.labels}
+        for family in families
+        if family.type == "gauge"
+    }
     return counted | gauges
 
 

@@ -20,7 +20,7 @@ LOG = "# Changelog\n\n## Unreleased\n\n### Added\n\n- a bell\n\n## 0.1.0 (2026-0
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    assert {release.version_of(path) for path in release._PLACES} == {tocsin.__version__}
+    assert {release.version_of(path) for path in release.PLACES} == {tocsin.__version__}
 
 
 def test_the_command_line_says_it(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_nothing_is_released_twice_nor_without_a_change(log: str, why: str) -> N
 
 
 def test_a_new_version_is_written_where_the_old_one_was() -> None:
-    for path in release._PLACES:
+    for path in release.PLACES:
         old, new = path.read_text(encoding="utf-8"), release.renumbered(path, "9.8.7")
         changed = [pair for pair in zip(old.splitlines(), new.splitlines(), strict=True) if pair[0] != pair[1]]
         assert len(changed) == 1
@@ -54,7 +54,7 @@ def test_a_new_version_is_written_where_the_old_one_was() -> None:
 
 @pytest.mark.parametrize("version", ["", "1.0", "0.0.1", "v9.9.9"])
 def test_a_version_that_is_none_or_older_is_refused_and_nothing_is_written(version: str) -> None:
-    before = {path: path.read_bytes() for path in (*release._PLACES, ROOT / "CHANGELOG.md")}
+    before = {path: path.read_bytes() for path in (*release.PLACES, ROOT / "CHANGELOG.md")}
     command = [sys.executable, str(ROOT / "tools" / "release.py"), *([version] if version else [])]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 1  # noqa: S603
     assert {path: path.read_bytes() for path in before} == before

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from tocsin.cli.commands import app
-from tocsin.cli.serve import _CLOSE_S
+from tocsin.cli.serve import CLOSE_S
 from tocsin.hub.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def test_the_unit_starts_a_hub_with_options_that_there_are(file: Path) -> None:
 
 def test_the_unit_gives_the_hub_time_to_stop(file: Path) -> None:
     # A supervisor waits longer than its workers do.
-    assert int(unit(file)["TimeoutStopSec"][0]) > 2 * load_config().shutdown_timeout_s + _CLOSE_S
+    assert int(unit(file)["TimeoutStopSec"][0]) > 2 * load_config().shutdown_timeout_s + CLOSE_S
     assert int(unit(file)["LimitNOFILE"][0]) > load_config().socket.connections_max
 
 

@@ -53,14 +53,15 @@ def proxied(tmp_path: Path) -> Iterator[tuple[RunningHub, str, Path]]:
         check=True,
         capture_output=True,
     )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with RunningHub(tmp_path / "hub") as hub:
+    with socket.socket() as held, RunningHub(tmp_path / "hub") as hub:
+        # Nobody else can take the port: it is bound here, and shared with nginx.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
         text = CONFIG.read_text(encoding="utf-8")
         for old, new in (
             ("127.0.0.1:7077", hub.url.removeprefix("http://")),
-            ("listen 443", f"listen 127.0.0.1:{port}"),
+            ("listen 443", f"listen 127.0.0.1:{port} reuseport"),
             ("tocsin.example;", "localhost;"),
             ("/etc/nginx/tls/tocsin.example.crt", str(certificate)),
             ("/etc/nginx/tls/tocsin.example.key", str(key)),

@@ -123,7 +123,8 @@ class DiskStore:
         #: Whether the last work that was to be struck had a point to strike at.
         self.reached = False
         self.disk = Disk()
-        self._store = self._open()
+        #: The store that is open at present.
+        self.inner = self._open()
         #: Whether a fault has been injected that may cost confirmed commits: it must be noticed.
         self._lying = False
         #: How often each fault struck, and how often each outcome followed.
@@ -134,28 +135,28 @@ class DiskStore:
         """Open the project anew, as after a crash, and repair what can be repaired."""
         self._settle()
         try:
-            self._store = self._open()
+            self.inner = self._open()
             return self._exchange(ids)
         except JournalError as error:
             if not self._lying:
                 raise
             # Damage that cannot be repaired was noticed: whoever looks after the project restores a backup.
             self._count(type(error).__name__)
-            self._close()
+            self.stop()
             shutil.rmtree(self._path)
             shutil.copytree(self._saved, self._path)
-            self._store = self._open()
+            self.inner = self._open()
             return self._exchange(ids)
         finally:
             self._lying = False
 
     def append(self, exchange: Exchange, events: list[Event]) -> None:
         """Commit one group, with a fault now and then."""
-        self._at_risk(lambda: self._store.append(exchange, events), 4)
+        self._at_risk(lambda: self.inner.append(exchange, events), 4)
 
     def project(self, exchange: Exchange) -> None:
         """Write the tables, with a fault now and then."""
-        self._at_risk(lambda: self._store.project(exchange), 60)
+        self._at_risk(lambda: self.inner.project(exchange), 60)
 
     def strike(self, fault: str, after: int, work: Callable[[], None]) -> None:
         """Do some work with a fault at its `after`-th write or sync; `reached` tells whether it has that many."""
@@ -193,7 +194,7 @@ class DiskStore:
     def flip(self) -> None:
         """Flip one bit of one file, after the hub was closed in order, or killed and left its write-ahead logs."""
         self.disk.dead = self._rng.random() < 0.5
-        self._close()
+        self.stop()
         self.disk.dead = False
         self.disk.unsynced, self.disk.synced = [], []
         self._save()
@@ -207,9 +208,13 @@ class DiskStore:
         file.write_bytes(data)
         self._count(f"flipped {file.name}", self.struck)
 
+    def stop(self) -> None:
+        """Close the project; `exchange` opens it again."""
+        self.inner.close()
+
     def close(self) -> None:
         """Let go of everything."""
-        self._close()
+        self.stop()
         self.disk.unregister()
 
     def _at_risk(self, work: Callable[[], None], points: int) -> None:
@@ -220,7 +225,7 @@ class DiskStore:
 
     def _settle(self) -> None:
         """Let the power cut happen that a fault has announced."""
-        self._close()
+        self.stop()
         lost = list(self.disk.unsynced)
         if self.disk.dead:
             if self._cut == "dropped":
@@ -234,7 +239,7 @@ class DiskStore:
         self.disk.unsynced, self.disk.synced = [], []
 
     def _exchange(self, ids: IdSource | None) -> Exchange:
-        store, source = self._store, SeededIds(0) if ids is None else ids
+        store, source = self.inner, SeededIds(0) if ids is None else ids
         try:
             return reopen(store.journal, store.tables, source)
         except TablesDamaged as error:
@@ -260,9 +265,6 @@ class DiskStore:
         except BaseException:
             journal.close()
             raise
-
-    def _close(self) -> None:
-        self._store.close()
 
     def _save(self) -> None:
         """Keep a copy of what is stored, as a backup would."""

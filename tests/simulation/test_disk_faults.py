@@ -58,7 +58,7 @@ def test_a_fault_at_every_point_of_a_write(fault: str, what: str, tmp_path: Path
 
 def strike(store: DiskStore, world: World, fault: str, what: str, point: int) -> bool:
     """Let a fault strike one commit, or one projection, at some point; tell whether there is such a point."""
-    inner = store._store
+    inner = store.inner
     work = getattr(inner, what)
     done: list[bool] = []
 
@@ -84,7 +84,7 @@ def test_the_check_notices_a_store_that_forgets(tmp_path: Path) -> None:
         world = World(3, store=store)
         for _ in range(30):
             world.step()
-        store._close()
+        store.stop()
         connection = apsw.Connection(str(tmp_path / "project" / "journal.db"))
         connection.execute("DELETE FROM journal WHERE first_seq = (SELECT max(first_seq) FROM journal)")
         connection.close()

@@ -3,6 +3,7 @@
 import msgspec
 
 from tests.core.envelopes import letter
+from tests.envelopes import parsed
 from tests.ids import SeededIds
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
@@ -10,7 +11,6 @@ from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Message, State
 from tocsin.core.policy import document_of
-from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.protocol.timestamps import iso
 from tocsin.core.queueing.mailbox import Mailbox
@@ -37,17 +37,8 @@ class _Story:
     def send(self, message_type: str = "StatusUpdate", **more: object) -> str:
         self.count += 1
         message_id = f"msg_{self.count}_x"
-        envelope = {
-            "version": "1.1.0",
-            "messageId": message_id,
-            "timestamp": iso(self.now),
-            "sender": {"agentId": "boss", "type": "AdHoc"},
-            "receiver": {"agentId": "doer", "type": "*"},
-            "messageType": message_type,
-            "payload": {},
-            **more,
-        }
-        reply = self.ask(cmd.Send(parse_envelope(msgspec.json.encode(envelope), 1 << 20)), _BOSS)
+        fields = {"timestamp": iso(self.now), "messageType": message_type, "priority": None, "payload": {}} | more
+        reply = self.ask(cmd.Send(parsed(message_id, "boss", "doer", sender_type="AdHoc", **fields)), _BOSS)
         assert isinstance(reply, cmd.Receipt)
         return message_id
 
@@ -125,17 +116,16 @@ def test_an_ack_that_cannot_be_is_refused_before_it_is_accepted() -> None:
     message_id = story.send()
     story.ask(cmd.Drain(session, 1), _DOER)
     story.ask(cmd.Reject(message_id, "no", can_retry=False), _DOER)
-    ack = {
-        "version": "1.1.0",
-        "messageId": "msg_ack_1",
-        "correlationId": message_id,
-        "timestamp": iso(story.now),
-        "sender": {"agentId": "doer", "type": "AdHoc"},
-        "receiver": {"agentId": "boss", "type": "*"},
-        "messageType": "ACK",
-        "payload": {"acknowledgedMessageId": message_id, "status": "received", "timestamp": iso(story.now)},
-    }
-    outcome = story.exchange.handle(cmd.Send(parse_envelope(msgspec.json.encode(ack), 1 << 20)), _DOER, story.now)
+    ack = parsed(
+        *("msg_ack_1", "doer", "boss"),
+        sender_type="AdHoc",
+        timestamp=iso(story.now),
+        messageType="ACK",
+        correlationId=message_id,
+        priority=None,
+        payload={"acknowledgedMessageId": message_id, "status": "received", "timestamp": iso(story.now)},
+    )
+    outcome = story.exchange.handle(cmd.Send(ack), _DOER, story.now)
     assert isinstance(outcome.reply, Problem)
     assert outcome.reply.code == "E_STATE_002"
     assert [type(event).__name__ for event in outcome.events] == ["SendRefused"]

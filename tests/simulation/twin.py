@@ -65,9 +65,11 @@ class Twin:
         state.drop_plans()
         self._exchange = Exchange(SeededIds(0), state)
 
-    def handle(self, live: Exchange, command: Command, caller: Caller, now: int) -> tuple[Reply, list[Event]]:
-        """Let both decide a command, and compare."""
-        self._begin(live)
+    def handle(
+        self, live: Exchange, ids: SeededIds, command: Command, caller: Caller, now: int
+    ) -> tuple[Reply, list[Event]]:
+        """Let both decide a command with the same ids, those of the live exchange, and compare."""
+        self._begin(ids)
         if isinstance(command, cmd.Send):
             sent = sends.decide_send(live.state, caller, command.envelope, now)
             if sent is not None:
@@ -83,9 +85,11 @@ class Twin:
         self._compare(found.events, expected.events)
         return found.reply, found.events
 
-    def confirm(self, live: Exchange, message_id: str, caller: Caller, now: int) -> tuple[Reply, list[Event]]:
-        """Let both decide a receipt, and compare."""
-        self._begin(live)
+    def confirm(
+        self, live: Exchange, ids: SeededIds, message_id: str, caller: Caller, now: int
+    ) -> tuple[Reply, list[Event]]:
+        """Let both decide a receipt with the same ids, those of the live exchange, and compare."""
+        self._begin(ids)
         if receipts.decide_confirm(live.state, caller, message_id, now) is not None:
             self.by_plan["received"] += 1
         expected = self._exchange.handle_in_full(cmd.Confirm((message_id,)), caller, now)
@@ -93,11 +97,8 @@ class Twin:
         self._compare(found, expected.events)
         return expected.reply, found
 
-    def _begin(self, live: Exchange) -> None:
-        ids = live._ids
-        if not isinstance(ids, SeededIds):
-            raise TypeError("the ids of a simulated exchange come from a seed")
-        self._exchange._ids = ids.copy()
+    def _begin(self, ids: SeededIds) -> None:
+        self._exchange = Exchange(ids.copy(), self._exchange.state)
 
     def check(self, live: ProjectState) -> None:
         """Check that both have the same state, and the same timers and queues for it."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from tests.envelopes import envelope
 from tests.ids import SeededIds
 from tests.simulation import errands, leases, teamwork, wakes
 from tests.simulation.ledger import Ledger, Violation, fingerprint
@@ -70,7 +71,9 @@ class World:
         #: Every event so far, in memory, for rebuilding prefixes.
         self.journal = MemoryStore()
         self.store = self.journal if store is None else store
-        self.exchange = self.store.exchange(SeededIds(seed))
+        #: Source of the ids of the exchange.
+        self.ids = SeededIds(seed)
+        self.exchange = self.store.exchange(self.ids)
         self.ledger = Ledger()
         self.twin = Twin()
         #: Decisions by plan so far.
@@ -119,7 +122,7 @@ class World:
         """Give the live exchange a command, and let the ledger follow."""
         self.latest = max(self.latest, self.now)
         try:
-            reply, events = self.twin.handle(self.exchange, command, caller, self.now)
+            reply, events = self.twin.handle(self.exchange, self.ids, command, caller, self.now)
         except Violation as violation:
             raise self.failure(violation) from violation
         return self.keep(type(command).__name__, caller, events, reply)
@@ -128,7 +131,7 @@ class World:
         """Give the live exchange a receipt that nobody waits for, and let the ledger follow."""
         self.latest = max(self.latest, self.now)
         try:
-            reply, events = self.twin.confirm(self.exchange, message_id, caller, self.now)
+            reply, events = self.twin.confirm(self.exchange, self.ids, message_id, caller, self.now)
         except Violation as violation:
             raise self.failure(violation) from violation
         self.keep("receipt", caller, events, reply)
@@ -172,16 +175,21 @@ class World:
         """Let the commit of a decided command fail: the state is thrown away, as if it had never been asked."""
         self.losing = False
         self.story.append(f"{self.steps:6} the commit of that failed")
-        self.exchange = self.store.exchange(SeededIds(self.rng.randrange(2**32)))
+        self.exchange = self.store.exchange(self.new_ids())
         self.twin.rebuild(self.exchange)
         if fingerprint(self.exchange.state) != fingerprint(self.ledger.shadow.state):
             raise self.failure(Violation("a failed commit left something behind"))
         return Problem("E_HUB_001", "the commit failed")
 
+    def new_ids(self) -> SeededIds:
+        """Return a new source of ids, for an exchange that takes over."""
+        self.ids = SeededIds(self.rng.randrange(2**32))
+        return self.ids
+
     def survive(self, events: list[Event], error: JournalError) -> Problem:
         """Go on after a commit that failed on a faulty disk: it is stored as a whole, or not at all."""
         self.story.append(f"{self.steps:6} the commit of that failed: {error}")
-        rebuilt = self.store.exchange(SeededIds(self.rng.randrange(2**32)))
+        rebuilt = self.store.exchange(self.new_ids())
         if fingerprint(rebuilt.state) != fingerprint(self.ledger.shadow.state):
             self.journal.append(self.exchange, events)
             self.ledger.follow(events)
@@ -281,18 +289,16 @@ class World:
     def plain_envelope(self, sender: Caller, receiver: str, kind: str) -> bytes:
         """Write a message without a thread, metadata or QoS fields."""
         self._serial += 1
-        message: dict[str, object] = {
-            "version": "1.1.0",
-            "messageId": f"msg_{self.now}_{self._serial}",
-            "timestamp": iso(self.now),
-            "sender": {"agentId": sender.agent, "type": self.types[sender.agent]},
-            "receiver": {"agentId": receiver, "type": "*"},
-            "messageType": kind,
-            "payload": {"text": "x" * self.rng.choice((0, 10, 300))},
-        }
-        priority = self.rng.choice((None, None, "Info", "Coordinate", "Blocking", "Critical"))
-        if priority is not None:
-            message["priority"] = priority
+        message = envelope(
+            f"msg_{self.now}_{self._serial}",
+            sender.agent,
+            receiver,
+            sender_type=self.types[sender.agent],
+            timestamp=iso(self.now),
+            messageType=kind,
+            payload={"text": "x" * self.rng.choice((0, 10, 300))},
+            priority=self.rng.choice((None, None, "Info", "Coordinate", "Blocking", "Critical")),
+        )
         return msgspec.json.encode(message)
 
     def send_again(self) -> None:
@@ -310,14 +316,14 @@ class World:
     def submit(self, caller: Caller, data: bytes, *, new: bool = True) -> None:
         """Give bytes to the exchange as a gateway does."""
         try:
-            envelope = parse_envelope(data, self.policy.limits.message_bytes_max)
+            message = parse_envelope(data, self.policy.limits.message_bytes_max)
         except TocsinError as error:
             raise self.failure(error) from error
         before = self.exchange.state.ids.keys() | self.exchange.state.broadcasts.keys()
-        self.ask(cmd.Send(envelope), caller)
+        self.ask(cmd.Send(message), caller)
         news = [event for event in self.last_events if not isinstance(event, ev.MessagesForgotten)]
-        if envelope.message_id in before and news:
-            raise self.failure(Violation(f"{envelope.message_id} was sent again and changed something"))
+        if message.message_id in before and news:
+            raise self.failure(Violation(f"{message.message_id} was sent again and changed something"))
         if new:
             self.sent.append((caller.agent, data))
 
@@ -329,18 +335,18 @@ class World:
         kinds: tuple[str, ...] = (*_PAYLOADS, "CUSTOM_THING") if version == "1.0.0" else (*_PAYLOADS, *_SIGNALS)
         kind = rng.choice(kinds)
         receiver = rng.choice([*self.callers, *self.callers, "nobody", "*"])
-        message: dict[str, object] = {
-            "version": version,
-            "messageId": f"msg_{self.now}_{self._serial}",
-            "timestamp": iso(self.now),
-            "sender": {"agentId": sender.agent, "type": self.types[sender.agent]},
-            "receiver": {"agentId": receiver, "type": rng.choice(("*", "*", self.types.get(receiver, "AdHoc")))},
-            "messageType": kind,
-            "payload": self.payload(kind, sender),
-        }
-        priority = rng.choice(_OLD_PRIORITIES if version == "1.0.0" else _PRIORITIES)
-        if priority is not None:
-            message["priority"] = priority
+        message = envelope(
+            f"msg_{self.now}_{self._serial}",
+            sender.agent,
+            receiver,
+            sender_type=self.types[sender.agent],
+            receiver_type=rng.choice(("*", "*", self.types.get(receiver, "AdHoc"))),
+            version=version,
+            timestamp=iso(self.now),
+            messageType=kind,
+            payload=self.payload(kind, sender),
+            priority=rng.choice(_OLD_PRIORITIES if version == "1.0.0" else _PRIORITIES),
+        )
         correlation = self.correlation(kind, message["payload"])
         if correlation is not None:
             message["correlationId"] = correlation
@@ -489,7 +495,7 @@ class World:
 
     def rebuild(self) -> None:
         """Throw the exchange away and rebuild it from what is stored."""
-        self.replace(self.store.exchange(SeededIds(self.rng.randrange(2**32))), "the journal")
+        self.replace(self.store.exchange(self.new_ids()), "the journal")
 
     def rebuild_prefix(self) -> None:
         """Rebuild an earlier state from a prefix of the journal."""
@@ -508,7 +514,7 @@ class World:
             return
         data = msgspec.msgpack.encode(take(self.exchange.state))
         state = restore(msgspec.msgpack.decode(data, type=Snapshot))
-        self.replace(Exchange(SeededIds(self.rng.randrange(2**32)), state), "a snapshot")
+        self.replace(Exchange(self.new_ids(), state), "a snapshot")
 
     def replace(self, rebuilt: Exchange, source: str) -> None:
         """Let a rebuilt exchange take over."""

@@ -12,6 +12,7 @@ import pytest
 from tests.stores.test_journal import group, ranges
 from tocsin.journal.errors import CommitFailed
 from tocsin.journal.sqlite import SqliteJournal
+from tocsin.journal.sqlite.checkpoints import Checkpointer
 from tocsin.journal.sqlite.repair import PAGE_SIZE
 
 STEP = 64 * 1024
@@ -73,9 +74,9 @@ def test_a_log_that_begins_again_keeps_its_space(tmp_path: Path) -> None:
 
 
 def test_checkpoints_count_what_commits_write_to_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = opened(tmp_path, reserve_bytes=0)
     counted: list[int] = []
-    monkeypatch.setattr(journal._checkpoints, "appended", counted.append)
+    monkeypatch.setattr(Checkpointer, "appended", lambda _, size: counted.append(size))
+    journal = opened(tmp_path, reserve_bytes=0)
     append(journal, 5)
     assert min(counted) >= PAGE_SIZE, "even a group of a few bytes writes a page"
     assert max(counted[1:]) < 4 * PAGE_SIZE, "each commit counts once"
@@ -98,29 +99,29 @@ def test_a_full_disk_only_stops_extending(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_commit_never_joins_a_transaction_that_was_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = False
+
+    def traced(_cursor: apsw.Cursor, sql: str, _bindings: object) -> bool:
+        nonlocal failing
+        if sql == "ROLLBACK" and failing:
+            failing = False
+            raise apsw.IOError("the disk is gone")
+        return True
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.exec_trace = traced
+
+    monkeypatch.setattr(apsw, "connection_hooks", [watch])
     journal = opened(tmp_path)
-
-    class NoRollback:
-        """A connection whose `ROLLBACK` fails."""
-
-        def __init__(self, connection: apsw.Connection) -> None:
-            self._connection = connection
-
-        def execute(self, sql: str) -> Any:
-            if sql == "ROLLBACK":
-                raise apsw.IOError("the disk is gone")
-            return self._connection.execute(sql)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._connection, name)
-
-    journal._reserve._length = 0
-    journal._reserve.extend(NoRollback(journal._writer))  # type: ignore[arg-type]
+    failing = True
+    while failing:  # until the log is extended
+        append(journal, 1)
+    count = journal.last_seq()
     with pytest.raises(CommitFailed):
         append(journal, 1)
     journal.recover()
     append(journal, 1)
-    assert ranges(journal, 0) == [(1, 1)]
+    assert ranges(journal, 0) == [(number, number) for number in range(1, count + 2)]
     journal.close()
 
 

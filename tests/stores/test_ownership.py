@@ -95,7 +95,11 @@ def test_a_former_owner_that_stopped_in_a_transaction_does_not_block_the_next(ds
     stopped = connect(dsn, ownership.session_name("tables", "test"))
     stopped.execute("BEGIN")
     stopped.execute("SELECT FROM tocsin.projects WHERE project = 'test' FOR SHARE")
-    former._writer.close()
+    standby = connect(dsn, "test")
+    owner = ownership.look(standby, "test")
+    assert owner is not None
+    assert ownership.depose(standby, "test", owner) == 1
+    standby.close()
     journal = PostgresJournal(dsn, "test", hub="two", terms=TERMS, timeouts=timeouts, wait_s=30)
     assert journal.epoch == 2
     other.probe()  # the sessions of other projects are left alone

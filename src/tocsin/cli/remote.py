@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_URL",
+    "HOPS_MAX",
     "Exit",
     "HttpRequest",
     "NoHub",
@@ -41,7 +42,7 @@ _PAGE_SIZE = 500
 #: Maximum size of a reply; a hub never sends more.
 _REPLY_BYTES_MAX = 256 * 2**20
 #: Hubs that a request is sent on to; then the last answer counts.
-_HOPS_MAX = 4
+HOPS_MAX = 4
 #: Hubs that served a project last, by the URL and the token of a caller.
 _OWNERS: "dict[tuple[str, str | None], str]" = {}
 #: Content types of a hub's replies.
@@ -313,7 +314,7 @@ class Remote:
     def _exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> bytes:
         """Send a request to the hub that serves the project, which other hubs name."""
         others = [url for url in self._own if url != self.url]
-        for _ in range(_HOPS_MAX):
+        for _ in range(HOPS_MAX):
             try:
                 return self._exchange_once(method, target, content, headers)
             except Refused as refused:

@@ -43,10 +43,10 @@ from tocsin.hub.service import Hub, UnknownStore, check_store, hub_address, hub_
 from tocsin.journal.errors import JournalError, ProjectBusy
 from tocsin.policies import POLICY_FILE, default_policy, load_policy
 
-__all__ = ["check_port", "initialise", "run_hub"]
+__all__ = ["CLOSE_S", "check_port", "initialise", "run_hub"]
 
 #: Time for a worker to close its projects, beside that for its connections, seconds.
-_CLOSE_S = 10.0
+CLOSE_S = 10.0
 _POLICY = """\
 # The policy of this project: only the settings that differ from the defaults. `tocsin policy check` finds mistakes.
 # aging: {threshold_s: 60}
@@ -165,7 +165,7 @@ def _supervise(listener: socket.socket, workers: int, config: ServerConfig) -> i
         say(f"serving at http://{address}:{port} with {workers} workers")
 
     command = [sys.executable, "-m", "tocsin", *sys.argv[1:]]
-    return Supervisor(command, listener, workers).run(started, 2 * config.shutdown_timeout_s + _CLOSE_S)
+    return Supervisor(command, listener, workers).run(started, 2 * config.shutdown_timeout_s + CLOSE_S)
 
 
 async def _serve_home(

@@ -170,6 +170,16 @@ class Agent(Teamwork):
         """Return the number of messages that wait at the hub, by priority, as last reported."""
         return {PRIORITY_NAMES[level]: count for level, count in enumerate(self._connection.waiting)}
 
+    @property
+    def unconfirmed(self) -> int:
+        """Return the number of messages that have arrived and have no receipt yet."""
+        return self._inbox.held
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether the hub pushes no messages at present, because the application takes none."""
+        return not self._inbox.window
+
     def on_state(self, watcher: Callable[[ConnectionState], None]) -> None:
         """Call a function at every change of the connection's state."""
         self._connection.watch(watcher)

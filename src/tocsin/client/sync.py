@@ -423,6 +423,16 @@ class SyncAgent(AgentFacade):
         """Return the number of messages that wait at the hub, by priority, as last reported."""
         return self._wrapped.waiting
 
+    @property
+    def unconfirmed(self) -> int:
+        """Return the number of messages that have arrived and have no receipt yet."""
+        return self._wrapped.unconfirmed
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether the hub pushes no messages at present, because the application takes none."""
+        return self._wrapped.is_paused
+
     def on_state(self, watcher: Callable[[ConnectionState], None]) -> None:
         """Call a function at every change of the connection's state."""
         self._background.soon(lambda: self._wrapped.on_state(watcher))

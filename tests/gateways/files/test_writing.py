@@ -175,7 +175,7 @@ def test_the_ends_of_only_so_many_files_are_remembered(path: Path) -> None:
     for seq in (1, 2):
         for folder in folders:
             writer.append([event(seq, folder)])
-            assert len(writer._tails) <= 2
+            assert writer.remembered <= 2
     writer.append([event(1, folder) for folder in folders])
     writer.close()
     for folder in folders:

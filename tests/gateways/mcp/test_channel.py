@@ -245,7 +245,7 @@ async def test_a_decision_that_overtakes_the_answer_to_its_request_reaches_the_p
 
     async def perform(operation: str, arguments: dict[str, Any]) -> Any:
         decided = {"approval": "apr_1", "handoff": "tool_permission", "outcome": "approved"}
-        assert await channel._decided(json.dumps(decided).encode())
+        assert await channel.take_decision(json.dumps(decided).encode())
         return {"approval": "apr_1"}
 
     async def notify(method: str, params: dict[str, Any]) -> None:

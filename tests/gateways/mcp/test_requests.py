@@ -87,7 +87,44 @@ async def _taken(caller: Caller) -> str:
         await asyncio.sleep(0.02)
 
 
-async def test_what_waits_or_is_in_the_way_can_be_ended(hub: Hub, pair: tuple[str, str]) -> None:
+async def test_a_lease_ends_by_name_or_by_force(hub: Hub, pair: tuple[str, str]) -> None:
+    one, two = pair
+    boss, path = f"{one}boss", f"src/{one}.py"
+    hub.join(boss, role="director")
+    async with over_http(hub, one) as ada, over_http(hub, two) as bob, over_http(hub, boss) as dora:
+        await ada.do("acquire_lease", exclusive=[path, f"{path}.bak"])
+        assert (await ada.refused("release_lease"))["code"] == "E_VALIDATION_001"
+        assert (await ada.refused("release_lease", resources=["never held"]))["code"] == "E_LEASE_001"
+        assert (await ada.do("release_lease", resources=[f"{path}.bak"]))["resources"] == [f"{path}.bak"]
+        (held,) = (await ada.do("list_leases", resource=path))["held"]
+        assert (await bob.refused("force_release", lease=held["lease"], reason="mine"))["code"] == "E_AUTH_003"
+        taken = await dora.do("force_release", lease=held["lease"], reason="ada is away")
+        assert taken["resources"] == [path]
+
+
+async def test_a_discussion_is_cancelled_by_the_agent_that_opened_it(hub: Hub, pair: tuple[str, str]) -> None:
+    one, two = pair
+    boss = f"{one}boss"
+    hub.join(boss, role="director")
+    async with over_http(hub, one) as ada, over_http(hub, two) as bob:
+        opened = await ada.do("open_discussion", question="tabs?", participants=[two, boss])
+        (listed,) = (await bob.do("list_discussions"))["items"]
+        assert (listed["discussion"], listed["question"]) == (opened["discussion"], "tabs?")
+        assert (await bob.refused("cancel_discussion", discussion=opened["discussion"]))["code"] == "E_STATE_001"
+        assert (await ada.do("cancel_discussion", discussion=opened["discussion"]))["state"] == "cancelled"
+        assert (await bob.do("list_discussions"))["items"] == []
+
+
+async def test_an_approval_is_withdrawn_by_the_agent_that_requested_it(hub: Hub, pair: tuple[str, str]) -> None:
+    one, two = pair
+    hub.join(f"{one}boss", role="director")
+    async with over_http(hub, one) as ada, over_http(hub, two) as bob:
+        wanted = await ada.do("request_approval", handoff="plan_approval", subject="rewrite it")
+        assert (await bob.refused("withdraw_approval", approval=wanted["approval"]))["code"] == "E_STATE_001"
+        await ada.do("withdraw_approval", approval=wanted["approval"])
+
+
+async def test_a_director_brings_an_escalation_before_a_human(hub: Hub, pair: tuple[str, str]) -> None:
     one, two = pair
     boss, human, path = f"{one}boss", f"{one}human", f"src/{one}.py"
     hub.join(boss, role="director")
@@ -98,30 +135,6 @@ async def test_what_waits_or_is_in_the_way_can_be_ended(hub: Hub, pair: tuple[st
         over_http(hub, boss) as dora,
         over_http(hub, human) as hugo,
     ):
-        # Leases, by name and by force.
-        await ada.do("acquire_lease", exclusive=[path, f"{path}.bak"])
-        assert (await ada.refused("release_lease"))["code"] == "E_VALIDATION_001"
-        assert (await ada.refused("release_lease", resources=["never held"]))["code"] == "E_LEASE_001"
-        assert (await ada.do("release_lease", resources=[f"{path}.bak"]))["resources"] == [f"{path}.bak"]
-        (held,) = (await ada.do("list_leases", resource=path))["held"]
-        assert (await bob.refused("force_release", lease=held["lease"], reason="mine"))["code"] == "E_AUTH_003"
-        taken = await dora.do("force_release", lease=held["lease"], reason="ada is away")
-        assert taken["resources"] == [path]
-
-        # Discussions.
-        opened = await ada.do("open_discussion", question="tabs?", participants=[two, boss])
-        (listed,) = (await bob.do("list_discussions"))["items"]
-        assert (listed["discussion"], listed["question"]) == (opened["discussion"], "tabs?")
-        assert (await bob.refused("cancel_discussion", discussion=opened["discussion"]))["code"] == "E_STATE_001"
-        assert (await ada.do("cancel_discussion", discussion=opened["discussion"]))["state"] == "cancelled"
-        assert (await bob.do("list_discussions"))["items"] == []
-
-        # Approvals.
-        wanted = await ada.do("request_approval", handoff="plan_approval", subject="rewrite it")
-        assert (await bob.refused("withdraw_approval", approval=wanted["approval"]))["code"] == "E_STATE_001"
-        await ada.do("withdraw_approval", approval=wanted["approval"])
-
-        # Escalations, before a human.
         first = await ada.do("acquire_lease", exclusive=[path])
         for waiter in (bob, dora):
             await waiter.do("acquire_lease", exclusive=[path])

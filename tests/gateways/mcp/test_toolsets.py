@@ -7,8 +7,7 @@ import pytest
 
 from tests.gateways.mcp.clients import Caller, Hub, over_http, over_stdio
 from tocsin.core.errors import TocsinError
-from tocsin.gateways.mcp import server
-from tocsin.gateways.mcp.server import tool_of
+from tocsin.gateways.mcp.server import INSTRUCTIONS, tool_of
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.gateways.mcp.toolsets import TOOLSETS, Selection, parse_toolsets
 from tocsin.hub.config import load_config
@@ -22,7 +21,7 @@ def tokens(role: str, *asked: str) -> float:
     """Return the size of what a caller is shown: the tools as they are sent, and the instructions."""
     rows = Selection(BY_ROLE, asked).tools(role)
     shown = [tool_of(row).model_dump(by_alias=True, exclude_none=True, mode="json") for row in rows]
-    return len(json.dumps(shown, separators=(",", ":")) + server._INSTRUCTIONS) / 4
+    return len(json.dumps(shown, separators=(",", ":")) + INSTRUCTIONS) / 4
 
 
 async def listed(caller: Caller) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from tests.gateways.test_transport import line
 from tests.gateways.websocket.sockets import SocketTeam
 from tocsin.gateways.http.server import QuietServer, listen, server_settings
-from tocsin.gateways.http.standby import _StandbyApp
+from tocsin.gateways.http.standby import StandbyApp
 from tocsin.hub.config import load_config
 from tocsin.hub.ownership import Seen
 from tocsin.journal.postgres.ownership import Sighting
@@ -54,7 +54,7 @@ async def test_a_handshake_that_leads_nowhere_is_answered_and_closed(
 
 async def test_a_hub_that_stands_by_says_so_to_sockets_too() -> None:
     listener = listen("127.0.0.1", 0)
-    server = QuietServer(server_settings(_StandbyApp(lambda: Seen(OTHER)), load_config()))
+    server = QuietServer(server_settings(StandbyApp(lambda: Seen(OTHER)), load_config()))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     reader, writer = await asyncio.open_connection(*listener.getsockname())
     writer.write(handshake("/v1/socket", KEY, VERSION))

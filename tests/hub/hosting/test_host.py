@@ -16,7 +16,6 @@ from tests.ids import SeededIds
 from tests.patience import PATIENCE_S
 from tests.stores.test_recovery import assert_same
 from tocsin.core import events as ev
-from tocsin.core import exchange
 from tocsin.core.commands import (
     SYSTEM,
     AdoptPolicy,
@@ -37,6 +36,7 @@ from tocsin.core.commands import (
     SessionReady,
     Subscribe,
 )
+from tocsin.core.commands.base import CommandBase
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import document_of
@@ -242,12 +242,14 @@ async def test_a_host_that_must_not_go_on_stops_at_once(tmp_path: Path, error: E
         assert journal.recoveries == 0
 
 
-async def test_a_decision_that_breaks_throws_the_state_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Undecided(CommandBase, frozen=True):
+    """A command that the exchange has no decision for."""
+
+
+async def test_a_decision_that_breaks_throws_the_state_away(tmp_path: Path) -> None:
     async with hosted(tmp_path) as (host, journal):
         await host.submit(message(1), ADA)
-        with monkeypatch.context() as patch:
-            patch.setitem(exchange._DECIDERS, OpenSession, lambda *_: 1 / 0)
-            reply = await host.submit(OpenSession("push"), ADA)
+        reply = await host.submit(Undecided(), ADA)
         assert isinstance(reply, Problem)
         assert reply.code == "E_HUB_001"
         await served(host, message(2))

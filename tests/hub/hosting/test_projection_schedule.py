@@ -285,7 +285,7 @@ async def test_a_state_is_not_rebuilt_while_an_attempt_to_write_the_tables_is_un
         journal.append_errors.append(CommitFailed("disk_full", "no space left"))
         assert isinstance(await host.submit(message(2), ADA), Problem)
         for _ in range(50):  # as long as the rebuild takes if it does not wait
-            await host._writer.run(lambda: None)
+            await asyncio.to_thread(lambda: None)
         assert host.condition.value == "recovering"
         gate.set()
         await reached

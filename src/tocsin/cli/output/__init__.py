@@ -17,7 +17,7 @@ from tocsin.cli.remote import Exit, Refused, Unreachable, Unusable
 from tocsin.cli.style import heading, is_terminal, painted, style_of, width
 from tocsin.core.errors import CATALOGUE, TocsinError
 
-__all__ = ["UNREADABLE", "fail", "missing", "record", "refusals_told", "say", "show_json", "table"]
+__all__ = ["UNREADABLE", "fail", "missing", "record", "refusals_told", "say", "show_json", "table", "terminal_columns"]
 
 #: Errors that a reply of an unexpected shape causes.
 UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
@@ -75,7 +75,7 @@ def _lines(rows: Sequence[list[str]]) -> list[str] | None:
     if not all(text.isprintable() for row in rows for text in row):
         rows = [["".join(_printable(text)) for text in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
-    if is_terminal() and sum(one + 2 for one in widths) > _terminal_columns():
+    if is_terminal() and sum(one + 2 for one in widths) > terminal_columns():
         return None
     return ["".join(map(_cell, row, widths)) for row in rows]
 
@@ -90,7 +90,8 @@ def _printable(text: str) -> Iterator[str]:
         yield character if character.isprintable() else " "
 
 
-def _terminal_columns() -> int:
+def terminal_columns() -> int:
+    """Return the width of the terminal; 0 if the output is none."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):

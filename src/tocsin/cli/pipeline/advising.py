@@ -17,7 +17,7 @@ from tocsin.pipeline.catalogue import open_tables
 from tocsin.pipeline.lake.storage import open_storage
 from tocsin.pipeline.lake.warehouse import Warehouse
 
-__all__ = ["Adviser", "advice_on"]
+__all__ = ["Adviser", "advice_from", "advice_on"]
 
 
 def advice_on(
@@ -26,12 +26,13 @@ def advice_on(
     """Return the advice on some projects, or all."""
     names = sorted(warehouse.current().projects) if projects is None else projects
     with open_tables(warehouse, names=ADVICE_VIEWS) as tables:
-        return {name: _advised(tables, warehouse.root, name, since, until) for name in names}
+        return {name: advice_from(tables, warehouse.root, name, since, until) for name in names}
 
 
-def _advised(
+def advice_from(
     tables: duckdb.DuckDBPyConnection, root: Path, project: str, since: date | None, until: date | None
 ) -> Advised:
+    """Return the advice on one project from its tables, tried on the events below `root`."""
     try:
         policy = policy_in_force(tables, project)
         found = [] if policy is None else advise_on(tables, project, policy, since, until)

@@ -122,6 +122,19 @@ class Channel:
             _log.warning("a permission prompt is denied: %s", error)
             await self._notify(_VERDICT, {"request_id": request_id, "behavior": "deny"})
 
+    async def take_decision(self, payload: bytes) -> bool:
+        """Answer the permission prompt that a decision is about; tell whether it is about one."""
+        decision = msgspec.json.decode(payload)
+        approval, ours = str(decision.get("approval", "")), bool(decision.get("handoff") == _HANDOFF)
+        behavior = "allow" if decision.get("outcome") == "approved" else "deny"
+        request_id = self._prompts.pop(approval, None)
+        if request_id is None:
+            if ours and self._asking:
+                self._early[approval] = behavior
+            return ours
+        await self._notify(_VERDICT, {"request_id": request_id, "behavior": behavior})
+        return True
+
     async def _stay_connected(self) -> None:
         backoff = Backoff(self._config.backoff_first_s, self._config.backoff_max_s)
         while True:
@@ -154,22 +167,9 @@ class Channel:
             payload = bytes(received.payload)
             facts = (received.sender.agent_id, received.message_type, received.priority or "")
             # The hub tells of decisions at any level, because a permission prompt waits for one.
-            if received.message_type == _DECIDED and (await self._decided(payload) or not self._matters(facts[2])):
+            if received.message_type == _DECIDED and (await self.take_decision(payload) or not self._matters(facts[2])):
                 continue
             await self._announce(arrived.signal_id, *facts, payload)
-
-    async def _decided(self, payload: bytes) -> bool:
-        """Answer the permission prompt that a decision is about; tell whether it is about one."""
-        decision = msgspec.json.decode(payload)
-        approval, ours = str(decision.get("approval", "")), bool(decision.get("handoff") == _HANDOFF)
-        behavior = "allow" if decision.get("outcome") == "approved" else "deny"
-        request_id = self._prompts.pop(approval, None)
-        if request_id is None:
-            if ours and self._asking:
-                self._early[approval] = behavior
-            return ours
-        await self._notify(_VERDICT, {"request_id": request_id, "behavior": behavior})
-        return True
 
     async def _announce(self, signal_id: str, sender: str, kind: str, priority: str, payload: bytes) -> None:
         """Notify the coding agent of a message, unless that has been done often enough."""
@@ -238,7 +238,7 @@ class Channel:
                     known.again_at = now + self._settings.notify_again_s[0]
                 continue
             payload = msgspec.json.encode(item["payload"])
-            if decided and (await self._decided(payload) or not self._matters(item["priority"])):
+            if decided and (await self.take_decision(payload) or not self._matters(item["priority"])):
                 self._waiting[signal_id] = _Waiting(self._settings.notifications_max, float("inf"))
                 continue
             await self._announce(signal_id, item["sender"], item["type"], item["priority"], payload)

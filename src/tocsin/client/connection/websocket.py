@@ -22,7 +22,7 @@ from tocsin.client.connection.transport import LinkLost
 from tocsin.core.errors import CATALOGUE, InvariantViolation, Problem, refusal
 from tocsin.wire.socket import SUBPROTOCOL
 
-__all__ = ["WebSocketTransport"]
+__all__ = ["WebSocketTransport", "socket_url"]
 
 #: The library's records; a lost connection is reported by the client itself.
 _log = logging.getLogger("tocsin.client.frames")
@@ -102,7 +102,7 @@ class WebSocketTransport:
         """Connect, and wait until the handshake is accepted."""
         from tocsin.framing import client_protocol
 
-        url, is_local = _socket_url(url)
+        url, is_local = socket_url(url)
         loop, parts = asyncio.get_running_loop(), urlsplit(url)
         host, secure = parts.hostname or "", parts.scheme == "wss"
         port = parts.port or (443 if secure else 80)
@@ -182,7 +182,7 @@ def _refusal_of(body: bytes | None) -> Problem | None:
     return problem if problem.code in CATALOGUE else None
 
 
-def _socket_url(url: str) -> tuple[str, bool]:
+def socket_url(url: str) -> tuple[str, bool]:
     """Return the URL of a hub's socket, and whether the hub is on this machine."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/") + _PATH

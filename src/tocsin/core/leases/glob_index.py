@@ -54,6 +54,12 @@ class GlobIndex:
     def __init__(self) -> None:
         self._root = _Node(None, None)
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether it is as new: it has no patterns, and nothing is left of those that it had."""
+        root = self._root
+        return root.is_empty and not (root.names or root.starts)
+
     def add(self, pattern: Pattern, key: Key) -> None:
         """Add a pattern for a key; adding the same pair again changes nothing."""
         node = self._root

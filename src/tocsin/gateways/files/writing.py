@@ -96,6 +96,11 @@ class ChannelWriter:
         """Return the directory of all channels, open."""
         return self._root
 
+    @property
+    def remembered(self) -> int:
+        """Return the number of files whose ends are kept in memory."""
+        return len(self._tails)
+
     def close(self) -> None:
         """Close the directory."""
         os.close(self._root)

@@ -24,7 +24,7 @@ from tocsin.hub.service import Hub
 if TYPE_CHECKING:
     from tocsin.hub.ownership import Seen  # its driver is optional
 
-__all__ = ["stand_by"]
+__all__ = ["StandbyApp", "stand_by"]
 
 #: Time for callers of a standby to read their answers when it takes over, seconds.
 _CLOSE_S = 1
@@ -38,7 +38,7 @@ async def stand_by(
     started: Callable[[], None],
 ) -> Hub | None:
     """Answer for a project that another hub serves until this one owns it; return null after a stop signal."""
-    server = QuietServer(server_settings(_StandbyApp(seen), config))
+    server = QuietServer(server_settings(StandbyApp(seen), config))
     server.config.timeout_graceful_shutdown = _CLOSE_S
     waiting = asyncio.ensure_future(opening)
     loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ async def stand_by(
             await answering
 
 
-class _StandbyApp:
+class StandbyApp:
     """The application of a standby: the same two answers to everything, made once for each look at the owner."""
 
     def __init__(self, seen: "Callable[[], Seen]") -> None:

@@ -20,12 +20,13 @@ from tocsin.gateways.mcp.tools import description_of
 from tocsin.gateways.mcp.toolsets import SCHEMAS, Selection
 from tocsin.wire.operation import Operation
 
-__all__ = ["NAME", "RESOURCES", "Context", "build_server", "tool_of"]
+__all__ = ["INSTRUCTIONS", "NAME", "RESOURCES", "Context", "build_server", "tool_of"]
 
 NAME = "tocsin"
 Context = ServerRequestContext[Any, Any]
 _JSON = "application/json"
-_INSTRUCTIONS = """\
+#: What a model is told about the bus when it connects.
+INSTRUCTIONS = """\
 Tocsin carries messages between the agents of one project. Call register_agent once, then fetch_inbox at the start of
 your work, between two steps, and before you end. Every result tells how many messages wait for you and has the urgent
 ones; read them before you continue. If it names a cursor, give it as `receipt` with your next call of any tool, or its
@@ -115,7 +116,7 @@ def build_server(
         version=version("tocsin"),
         title="Tocsin",
         description="A message bus for teams of AI agents.",
-        instructions=_INSTRUCTIONS,
+        instructions=INSTRUCTIONS,
         # No argument is also a header, so the library has no schema to check headers against.
         get_tool_input_schema=lambda name: None,
         on_list_tools=list_tools,

@@ -19,6 +19,8 @@ class Worker:
     """One thread that runs jobs in order."""
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        #: Name of the thread.
+        self.name = name
         self._loop = loop
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         #: Jobs that have not reported their end to the loop.
