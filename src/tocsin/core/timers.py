@@ -8,11 +8,14 @@ checks again whether it is due.
 
 import heapq
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tocsin.core.policy import Policy
 
 __all__ = ["Timers", "Wheel", "earliest"]
+
+#: A time after all others.
+_NEVER: Final = 1 << 61
 
 Key = TypeVar("Key", int, str)
 
@@ -178,6 +181,17 @@ class Timers:
             due = order[0] if wheel.slots[order[0]] else wheel.next_due()
             if due is not None and (soonest is None or due < soonest):
                 soonest = due
+        return soonest
+
+    def not_before(self) -> int:
+        """Return a time before which `next_due` cannot be; it may be earlier, because empty slots count as well."""
+        soonest = _NEVER
+        for wheel in self._all:
+            if wheel.ripe:
+                return 0
+            order = wheel.order
+            if order and order[0] < soonest:
+                soonest = order[0]
         return soonest
 
 
