@@ -72,7 +72,12 @@ CARRYING = [
     "tocsin/hub/observability/metrics.py",
     "tocsin/journal/changes.py",
     "tocsin/journal/projection.py",
+    "tocsin/lab/figures/tallies.py",
     "tocsin/lab/replays/closed_loop.py",
+    "tocsin/lab/replays/replay.py",
+    "tocsin/lab/traces/anchors.py",
+    "tocsin/lab/traces/message_tracker.py",
+    "tocsin/lab/traces/step_commands.py",
 ]
 
 #: Warning of mypyc about a generator that it evaluates completely at once.

@@ -83,6 +83,21 @@ def test_a_project_is_due_when_its_first_wheel_is() -> None:
     assert timers.next_due() == SECOND + 10_000
 
 
+def test_nothing_is_due_before_the_first_slot_even_if_it_is_empty() -> None:
+    timers = Timers(default_policy())
+    assert timers.not_before() > 10**9 * SECOND
+    timers.acks.schedule(1, 2 * SECOND)
+    timers.sessions.schedule("ses_1", 3 * SECOND)
+    assert timers.not_before() == timers.next_due() == 2 * SECOND + 10_000
+    timers.acks.cancel(1, 2 * SECOND)
+    assert timers.not_before() == 2 * SECOND + 10_000, "it does not look into slots"
+    assert timers.next_due() == 3 * SECOND + 10_000
+    assert timers.not_before() == 3 * SECOND + 10_000, "the empty slot was removed"
+    timers.sessions.schedule("ses_2", 3 * SECOND)
+    assert timers.sessions.pop(4 * SECOND) == "ses_1"
+    assert timers.not_before() == timers.next_due() == 0, "a slot that has fired is not empty yet"
+
+
 SCHEDULES = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 500)), max_size=40)
 
 

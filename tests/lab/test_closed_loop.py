@@ -1,5 +1,7 @@
 """The closed loop: unchanged under the policy in force, and reactions that move with their cause under another."""
 
+import os
+
 import pytest
 
 from tests.core.driver import SECOND
@@ -7,11 +9,23 @@ from tests.lab.histories import SETTINGS, Past, busy, traces_of
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import TocsinError
+from tocsin.core.exchange import Exchange
+from tocsin.core.tick import next_due
 from tocsin.lab.figures.fidelity import fidelity_of
-from tocsin.lab.replays.closed_loop import closed_loop
+from tocsin.lab.replays.closed_loop import _Loop, closed_loop
 from tocsin.lab.replays.replay import PreparedTrace, Replay, without_schemas
-from tocsin.lab.traces.message_tracker import MessageHistory
+from tocsin.lab.scenario import parse_scenario
+from tocsin.lab.scenario_traces import build_traces
+from tocsin.lab.traces.message_history import MessageHistory
 from tocsin.policies import default_policy, parse_policy
+
+_TEAM = """
+name: team
+duration_s: 300
+runs: 1
+teams: {team: {agents: 20, heartbeat_s: 45, handles: {"*": {receipt_s: 0.05}}}}
+loads: [{from: team, to: team, per_s: 4}]
+"""
 
 
 def replayed(past: Past, changes: str | None = None) -> dict[str, MessageHistory]:
@@ -44,6 +58,38 @@ def test_the_same_trace_policy_and_seed_give_the_same_result() -> None:
 
     assert once(1) == once(1)
     assert once(1) != once(2)
+
+
+@pytest.mark.skipif(os.environ.get("TOCSIN_FORM") == "compiled", reason="compiled methods cannot be replaced")
+@pytest.mark.parametrize("clock_us", [SETTINGS.clock_us, 700_000])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "",
+        "aging: {threshold_s: 5}\nsweeper: {interval_s: 1}\nretention: {settled_s: 5, acknowledged_s: 9}",
+        "queue_manager: {samples_min: 5, cooldown_s: 4, window_s: 8, latency_high_s: 1, latency_low_s: 0.5}",
+    ],
+)
+def test_ticks_are_the_same_if_the_next_due_time_is_always_asked_for(
+    policy: str, clock_us: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = without_schemas(parse_policy(policy))
+    recorded = traces_of(busy(5000, per_day=100_000), window_s=1800)
+    simulated = build_traces(parse_scenario(_TEAM), SETTINGS)
+    traces = [PreparedTrace(one) for one in recorded + simulated]
+    asked = 0
+
+    def counted(exchange: Exchange) -> int | None:
+        nonlocal asked
+        asked += 1
+        return next_due(exchange.state)
+
+    monkeypatch.setattr(Exchange, "next_due", counted)
+    found = [closed_loop(one, changed, 1, clock_us) for one in traces]
+    seldom, asked = asked, 0
+    monkeypatch.setattr(_Loop, "_may_tick_before", lambda loop, before: True)
+    assert found == [closed_loop(one, changed, 1, clock_us) for one in traces]
+    assert seldom < asked
 
 
 def test_a_policy_that_is_refused_ends_the_replay_with_the_reason() -> None:

@@ -8,7 +8,8 @@ from tocsin.core import commands as cmd
 from tocsin.lab.figures.fidelity import fidelity_of
 from tocsin.lab.replays.open_loop import open_loop
 from tocsin.lab.replays.replay import PreparedTrace, without_schemas
-from tocsin.lab.traces.trace import Trace, command_of
+from tocsin.lab.traces.step_commands import command_of
+from tocsin.lab.traces.trace import Trace
 from tocsin.policies import default_policy, parse_policy
 
 ASSIGNMENT = {

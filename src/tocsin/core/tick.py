@@ -16,7 +16,7 @@ from tocsin.core.teamwork import approvals, discussions, requests
 from tocsin.core.timers import earliest
 from tocsin.core.wake import decisions as wake
 
-__all__ = ["decide_tick", "next_due"]
+__all__ = ["decide_tick", "next_due", "quiet_until"]
 
 #: Handler of a deadline, by kind of object.
 _DEADLINES: dict[str, Callable[[Decision, str], None]] = {
@@ -36,6 +36,24 @@ def next_due(state: ProjectState) -> int | None:
         return None
     soonest = earliest(state.timers.next_due(), queue_manager.idle_due(state))
     return earliest(soonest, retention.retention_due(state))
+
+
+def quiet_until(state: ProjectState, now: int) -> int:
+    """Return a time before which only timers of the wheels can be due, whatever is decided from now on.
+
+    It holds until another policy is adopted; without a policy it is 0. With `Timers.not_before` it tells cheaply that
+    nothing is due. What is kept from now on can be forgotten after its retention, and a rate that changes from now on
+    falls after the cooldown.
+    """
+    if not state.has_policy:
+        return 0
+    kept, manager = state.policy.retention, state.policy.queue_manager
+    until = now + min(kept.settled_us, kept.acknowledged_us, kept.thread_idle_us)
+    if manager.enabled:
+        until = min(until, now + manager.cooldown_us)
+    for due in (queue_manager.idle_due(state), retention.retention_due(state)):
+        until = until if due is None else min(until, due)
+    return until
 
 
 def decide_tick(decision: Decision, command: Tick) -> Ticked:

@@ -8,11 +8,14 @@ checks again whether it is due.
 
 import heapq
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tocsin.core.policy import Policy
 
 __all__ = ["Timers", "Wheel", "earliest"]
+
+#: A time after all others.
+_NEVER: Final = 1 << 61
 
 Key = TypeVar("Key", int, str)
 
@@ -24,26 +27,27 @@ class Wheel(Generic[Key]):
 
     def __init__(self, granularity_us: int) -> None:
         self.granularity_us = granularity_us
-        #: Keys by number of the slot.
+        #: Keys by the time at which their slot is over: a time, because a number would have to be multiplied, which
+        #: takes long in the compiled form.
         self.slots: dict[int, set[Key]] = {}
-        #: Numbers of the slots, as a heap.
+        #: Times at which the slots are over, as a heap.
         self.order: list[int] = []
         #: Keys of a slot that has fired, last first.
         self.ripe: list[Key] = []
 
     def schedule(self, key: Key, due: int) -> None:
         """Fire `key` once `due` has passed."""
-        number = due // self.granularity_us
-        slot = self.slots.get(number)
+        over = due - due % self.granularity_us + self.granularity_us
+        slot = self.slots.get(over)
         if slot is None:
-            self.slots[number] = {key}
-            heapq.heappush(self.order, number)
+            self.slots[over] = {key}
+            heapq.heappush(self.order, over)
         else:
             slot.add(key)
 
     def cancel(self, key: Key, due: int) -> None:
         """Remove `key`, if it is still in the slot of `due`."""
-        slot = self.slots.get(due // self.granularity_us)
+        slot = self.slots.get(due - due % self.granularity_us + self.granularity_us)
         if slot is not None:
             slot.discard(key)
 
@@ -54,7 +58,7 @@ class Wheel(Generic[Key]):
         order = self.order
         while order and not self.slots[order[0]]:
             del self.slots[heapq.heappop(order)]
-        return (order[0] + 1) * self.granularity_us if order else None
+        return order[0] if order else None
 
     def pop(self, now: int) -> Key | None:
         """Remove and return one key that is due, smallest first within its slot."""
@@ -135,14 +139,14 @@ class Timers:
         What `Wheel.schedule` does for each, without its calls: every message passes here.
         """
         wheel = self.expiry
-        slot = wheel.slots.get(expires_at // wheel.granularity_us)
+        slot = wheel.slots.get(expires_at - expires_at % wheel.granularity_us + wheel.granularity_us)
         if slot is None:
             wheel.schedule(seq, expires_at)
         else:
             slot.add(seq)
         if boost is not None:
             wheel = self.aging
-            slot = wheel.slots.get(boost // wheel.granularity_us)
+            slot = wheel.slots.get(boost - boost % wheel.granularity_us + wheel.granularity_us)
             if slot is None:
                 wheel.schedule(seq, boost)
             else:
@@ -153,12 +157,12 @@ class Timers:
     def dequeue(self, seq: Any, expires_at: int, boost: int | None, escalation: int | None) -> None:
         """Cancel the timers of a queued message."""
         wheel = self.expiry
-        slot = wheel.slots.get(expires_at // wheel.granularity_us)
+        slot = wheel.slots.get(expires_at - expires_at % wheel.granularity_us + wheel.granularity_us)
         if slot is not None:
             slot.discard(seq)
         if boost is not None:
             wheel = self.aging
-            slot = wheel.slots.get(boost // wheel.granularity_us)
+            slot = wheel.slots.get(boost - boost % wheel.granularity_us + wheel.granularity_us)
             if slot is not None:
                 slot.discard(seq)
         if escalation is not None:
@@ -174,9 +178,20 @@ class Timers:
             if not order:
                 continue
             # What `Wheel.next_due` returns, called only if the earliest slot is empty.
-            due = (order[0] + 1) * wheel.granularity_us if wheel.slots[order[0]] else wheel.next_due()
+            due = order[0] if wheel.slots[order[0]] else wheel.next_due()
             if due is not None and (soonest is None or due < soonest):
                 soonest = due
+        return soonest
+
+    def not_before(self) -> int:
+        """Return a time before which `next_due` cannot be; it may be earlier, because empty slots count as well."""
+        soonest = _NEVER
+        for wheel in self._all:
+            if wheel.ripe:
+                return 0
+            order = wheel.order
+            if order and order[0] < soonest:
+                soonest = order[0]
         return soonest
 
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from tocsin.core.errors import refusal
 from tocsin.lab.figures.measures import waits_of
+from tocsin.lab.figures.tallies import same_outcomes
 from tocsin.lab.replays.replay import Replay
 from tocsin.lab.settings import Settings
-from tocsin.lab.traces.message_tracker import MessageHistory
 from tocsin.lab.traces.trace import Trace
 
 __all__ = ["Fidelity", "FidelitySummary", "fidelity_of", "require_fidelity", "summarise"]
@@ -58,22 +58,15 @@ class FidelitySummary(msgspec.Struct):
 
 def fidelity_of(trace: Trace, replay: Replay, *, stamps: bool) -> Fidelity:
     """Compare a replay with its recording."""
-    recorded = {history.signal: history for history in trace.histories}
-    replayed = {history.signal: history for history in replay.histories}
-    names = recorded.keys() | replayed.keys()
-    same = sum(_same(recorded[name], replayed[name], stamps=stamps) for name in recorded.keys() & replayed.keys())
+    messages, same = same_outcomes(trace.histories, replay.histories, stamps=stamps)
     return Fidelity(
-        messages=len(names),
+        messages=messages,
         same=same,
         steps=len(trace.steps) if stamps else 0,
         exact=replay.exact,
         distance=distance(waits_of(trace.histories), waits_of(replay.histories)),
         differs=replay.differs,
     )
-
-
-def _same(recorded: MessageHistory, replayed: MessageHistory, *, stamps: bool) -> bool:
-    return recorded == replayed if stamps else recorded.outcome == replayed.outcome
 
 
 def distance(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> float:

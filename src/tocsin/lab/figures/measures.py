@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from tocsin.core.commands import SYSTEM
 from tocsin.core.protocol.priority import Priority, priority_name
+from tocsin.lab.figures.tallies import Tally, tally_by_level, waits_until_offered
 from tocsin.lab.replays.replay import Replay
-from tocsin.lab.traces.message_tracker import MessageHistory, RefusedSend
+from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
 
 __all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "measured_parts", "quantile", "waits_of"]
 
@@ -104,28 +105,19 @@ def measured(replay: Replay, ends_at: int, starved_us: int) -> list[Row]:
 
     Notices of the bus count only in `director_load`.
     """
-    rows = {level: Row(level) for level in (ALL, *range(len(Priority)))}
-    waits: dict[int, list[int]] = {level: [] for level in rows}
-    whole = rows[ALL]
-    for history in replay.histories:
-        if replay.roles.get(history.recipient) in ("director", "human"):
-            whole.director_load += 1
-        if history.sender == SYSTEM.agent:
-            continue
-        until = history.first_offered_at or history.ended_at or ends_at
-        wait = max(0, until - history.accepted_at)
-        for level in (history.requested, ALL):
-            _count(rows[level], history, wait, starved_us)
-            if history.first_offered_at:
-                waits[level].append(wait)
+    directing = {name for name, role in replay.roles.items() if role in ("director", "human")}
+    tallies, directed = tally_by_level(replay.histories, len(Priority), directing, ends_at, starved_us)
+    total = Tally()
+    for tally in tallies:
+        total.add(tally)
+    rows = {level: _row_of(level, tally) for level, tally in ((ALL, total), *enumerate(tallies))}
     for refusal in replay.refused:
         for level in (refusal.requested, ALL):
             _count_refusal(rows[level], refusal)
+    whole = rows[ALL]
+    whole.director_load = directed
     whole.escalations, whole.deadlocks = replay.escalations, replay.deadlocks
     whole.rate_changes = len(replay.rate_changes)
-    for level, row in rows.items():
-        row.histogram = _histogram(waits[level])
-        row.waited_us = sum(waits[level])
     return list(rows.values())
 
 
@@ -142,8 +134,7 @@ def measured_parts(
     `chosen` tells from the requested priority and the type whether a message counts. Messages from before the replay,
     and notices of the bus, do not.
     """
-    rows = [Row(ALL) for _ in range(parts)]
-    waits: list[list[int]] = [[] for _ in rows]
+    tallies = [Tally() for _ in range(parts)]
 
     def part(at: int) -> int:
         return min(parts - 1, max(0, (at - begins_at) * parts // max(1, ends_at - begins_at)))
@@ -152,18 +143,13 @@ def measured_parts(
         known = history.sender != SYSTEM.agent and history.accepted_at >= begins_at
         if not known or not chosen(history.requested, history.message_type):
             continue
-        place = part(history.accepted_at)
-        wait = max(0, (history.first_offered_at or history.ended_at or ends_at) - history.accepted_at)
-        _count(rows[place], history, wait, starved_us)
-        if history.first_offered_at:
-            waits[place].append(wait)
+        tallies[part(history.accepted_at)].count(history, ends_at, starved_us)
+    rows = [_row_of(ALL, tally) for tally in tallies]
     for refusal in replay.refused:
         if chosen(refusal.requested, refusal.message_type):
             _count_refusal(rows[part(refusal.at)], refusal)
     for at in replay.rate_changes:
         rows[part(at)].rate_changes += 1
-    for row, found in zip(rows, waits, strict=True):
-        row.histogram, row.waited_us = _histogram(found), sum(found)
     return rows
 
 
@@ -173,20 +159,26 @@ def _count_refusal(row: Row, refusal: RefusedSend) -> None:
     row.rate_limited += refusal.code in _LIMITS
 
 
-def _count(row: Row, history: MessageHistory, wait: int, starved_us: int) -> None:
-    row.sent += 1
-    row.accepted += 1
-    row.offered += bool(history.first_offered_at)
-    row.delivered += bool(history.delivered_at)
-    row.longest_us = max(row.longest_us, wait)
-    row.starved += wait > starved_us
-    row.expired += history.state == "expired" and history.reason == "ttl" and not history.offers
-    row.stale += history.state == "expired" and history.reason == "stale"
-    row.dead += history.state == "dead"
-    row.recalled += history.state == "recalled"
-    row.boosts += history.boosts
-    row.retries += history.requeues
-    row.lowered += history.priority < history.requested
+def _row_of(level: int, tally: Tally) -> Row:
+    """Return the row of counts; what was sent is what was accepted, until refusals are counted."""
+    return Row(
+        level,
+        sent=tally.accepted,
+        accepted=tally.accepted,
+        offered=tally.offered,
+        delivered=tally.delivered,
+        waited_us=sum(tally.waits),
+        longest_us=tally.longest_us,
+        starved=tally.starved,
+        expired=tally.expired,
+        stale=tally.stale,
+        dead=tally.dead,
+        recalled=tally.recalled,
+        boosts=tally.boosts,
+        retries=tally.retries,
+        lowered=tally.lowered,
+        histogram=_histogram(tally.waits),
+    )
 
 
 def _histogram(waits: list[int]) -> list[int]:
@@ -199,10 +191,7 @@ def _histogram(waits: list[int]) -> list[int]:
 
 def waits_of(histories: Sequence[MessageHistory]) -> npt.NDArray[np.int64]:
     """Return the waiting times for the first offer, sorted, microseconds."""
-    found = [
-        max(0, history.first_offered_at - history.accepted_at) for history in histories if history.first_offered_at
-    ]
-    return np.sort(np.asarray(found, dtype=np.int64))
+    return np.sort(np.asarray(waits_until_offered(histories), dtype=np.int64))
 
 
 def levels() -> list[int]:

@@ -9,9 +9,8 @@ by the seed and the message's id. Timers fire when the recorded clock ticked, or
 random, and steps of the same time run in recorded order: the same trace, policy and seed give exactly the same result.
 """
 
-import heapq
 from bisect import bisect_left
-from collections import deque
+from heapq import heappop, heappush
 from typing import Any, Final
 from zlib import crc32
 
@@ -23,28 +22,27 @@ from tocsin.core.commands import SYSTEM, Caller, Command, Reply
 from tocsin.core.errors import Problem, error_for
 from tocsin.core.events import Event
 from tocsin.core.protocol.envelope import VERSIONS
-from tocsin.lab.replays.replay import Ids, PreparedTrace, Replay, begin
-from tocsin.lab.traces.message_tracker import MessageHistory
-from tocsin.lab.traces.trace import (
-    TICK,
-    ConsumerAction,
-    EnvelopeDraft,
-    Poller,
-    Step,
-    command_of,
-    offer_anchor,
-    wake_anchor,
-)
+from tocsin.core.tick import quiet_until
+from tocsin.lab.replays.replay import PART_BITS, Ids, PreparedTrace, Replay, begin
+from tocsin.lab.traces.anchors import offer_anchor, wake_anchor
+from tocsin.lab.traces.message_history import MessageHistory
+from tocsin.lab.traces.step_commands import command_of
+from tocsin.lab.traces.trace import ConsumerAction, EnvelopeDraft, Poller, Step
 
 __all__ = ["closed_loop"]
 
 #: Steps of the same time are ordered by number; these low bits order the receipts of one step.
-_PART_BITS = 10
+_ORDER_BITS: Final = 10
+_PART: Final = (1 << PART_BITS) - 1
 #: Recorded events that can be applied under any policy.
 _HARMLESS = (ev.SendRefused, ev.FramesShed, ev.LeaseRefused)
-_SENDS = (cmd.Send, cmd.SendRequest, cmd.Publish)
+_SENDS: Final = (cmd.Send, cmd.SendRequest, cmd.Publish)
+_ADOPT: Final = cmd.AdoptPolicy
+_CONFIRM: Final = cmd.Confirm
 _OFFERED: Final = ev.MessageOffered
 _ACCEPTED: Final = ev.MessageAccepted
+#: The most frequent of the events that nothing waits for.
+_SETTLING: Final = frozenset({ev.MessageDelivered, ev.MessageAcknowledged, ev.MessageProcessed, ev.SessionHeartbeat})
 
 #: Time, order at that time, command, caller, and number of the step; -1 for commands that were not recorded.
 _Due = tuple[int, int, Command, Caller, int]
@@ -66,7 +64,6 @@ class _Loop:
         self._clock_us = clock_us
         self._ids = Ids()
         self._exchange, self._tracker = begin(trace, policy, self._ids)
-        self._known = {history.signal: (history.recipient, history.offers) for history in trace.histories}
         self._consumer_models = {(model.recipient, model.message_type): model.examples for model in trace.consumers}
         #: Time at which each agent is free.
         self._free: dict[str, int] = {}
@@ -79,26 +76,15 @@ class _Loop:
         self._now = trace.begins_at
         self._checked_at = -1
         self._due: int | None = None
+        #: Earliest time at which anything but a timer of a wheel can be due.
+        self._quiet_until = 0
+        #: Time before which nothing was due when the time after it was computed: no tick can be before that.
+        self._floor = self._no_tick_before = 0
         self._decisions = self._missed = 0
         self._callers: dict[str, Caller] = {}
-        self._roots: list[int] = []
-        self._waiting: dict[str, deque[tuple[int, int]]] = {}
-        self._ticks = [index for index, step in enumerate(trace.steps) if step.ask == TICK]
-        self._tick_times = [trace.steps[index].at for index in self._ticks]
-        for index, step in enumerate(trace.steps):
-            if step.ask == TICK or (step.ask == "AdoptPolicy" and policy is not None and trace.snapshot):
-                continue
-            if not step.after:
-                self._roots.append(index)
-            for part, anchor in enumerate(step.after):
-                waiting = self._waiting.get(anchor)
-                if waiting is None:
-                    self._waiting[anchor] = deque(((index, part),))
-                else:
-                    waiting.append((index, part))
-        #: Steps and messages that others wait for: most have none, so that no anchor is written for them.
-        self._awaited_steps = {int(anchor[2:]) for anchor in self._waiting if anchor.startswith("s ")}
-        self._awaited_messages = {anchor[2:] for anchor in self._waiting if anchor.startswith("a ")}
+        self._waiting = dict(prepared.waiting)
+        #: Next of the drains of each session that wait for the previous one.
+        self._drained: dict[str, int] = {}
         self._pollers = {poller.session: poller for poller in trace.pollers}
         self._callers.update({poller.agent: Caller(poller.agent, poller.role) for poller in trace.pollers})
         for poller in trace.pollers:
@@ -107,10 +93,10 @@ class _Loop:
     def run(self) -> Replay:
         """Run the window."""
         steps, ends_at, heap, clock_us = self._trace.steps, self._trace.ends_at, self._heap, self._clock_us
-        roots, place = self._roots, 0
+        roots, place = self._roots(), 0
         root, root_at, order = -1, ends_at, 0
         if roots:
-            root, root_at, order = roots[0], steps[roots[0]].at, roots[0] << _PART_BITS
+            root, root_at, order = roots[0], steps[roots[0]].at, roots[0] << _ORDER_BITS
         while True:
             at, from_heap = root_at, False
             if heap:
@@ -118,11 +104,16 @@ class _Loop:
                 if head[0] < root_at or (head[0] == root_at and head[1] < order):
                     at, from_heap = head[0], True
             until = at if at < ends_at else ends_at
-            due = self._due
-            # What `_tick` would find out, without a call: usually nothing is due.
-            if (
-                until - self._checked_at >= clock_us or until >= ends_at or (due is not None and due <= until)
-            ) and self._tick(until):
+            if until >= ends_at:
+                if self._check(until):
+                    continue
+            elif until - self._checked_at >= clock_us:
+                if self._may_tick_before(until + clock_us):
+                    if self._check(until):
+                        continue
+                else:
+                    self._checked_at, self._due = until, None
+            elif self._due is not None and self._tick(until):
                 continue
             if at >= ends_at:
                 break
@@ -134,7 +125,7 @@ class _Loop:
             root, root_at, order = -1, ends_at, 0
             if place < len(roots):
                 root = roots[place]
-                root_at, order = steps[root].at, root << _PART_BITS
+                root_at, order = steps[root].at, root << _ORDER_BITS
         return Replay(
             histories=list(self._tracker.histories.values()),
             refused=self._tracker.refused,
@@ -147,11 +138,42 @@ class _Loop:
             roles={name: agent.role for name, agent in self._exchange.state.agents.items()},
         )
 
+    def _roots(self) -> list[int]:
+        """Return the steps that keep their recorded time; under another policy no recorded one is adopted."""
+        roots, steps = self._prepared.roots, self._trace.steps
+        if self._policy is None or not self._trace.snapshot:
+            return roots
+        return [index for index in roots if steps[index].ask != "AdoptPolicy"]
+
+    def _may_tick_before(self, before: int) -> bool:
+        """Tell whether there may be a tick before a time, without asking the exchange for the next due time.
+
+        The later a timer is due, the later is its tick, so the tick of the earliest time that anything can be due is a
+        lower bound. It stays one until something can be due earlier, or the bound is reached.
+        """
+        if not self._quiet_until:
+            return True
+        floor = min(self._quiet_until, self._exchange.state.timers.not_before())
+        if floor >= before:
+            return False
+        if floor < self._floor or before > self._no_tick_before:
+            self._floor = floor
+            place = bisect_left(self._prepared.tick_times, max(floor, self._now))
+            self._no_tick_before = self._recorded_tick(floor, place)
+            if self._no_tick_before < 0:
+                self._no_tick_before = floor + min(self._trace.lag_us, self._trace.lag_max_us)
+        return before > self._no_tick_before
+
+    def _check(self, until: int) -> bool:
+        """Ask the exchange for the next due time; run one tick if it is reached, and return whether there was one."""
+        exchange = self._exchange
+        self._due = exchange.next_due()
+        self._quiet_until = quiet_until(exchange.state, self._now)
+        self._checked_at = until
+        return self._tick(until)
+
     def _tick(self, until: int) -> bool:
         """Run one tick if a timer is due; return whether there was one."""
-        if until - self._checked_at >= self._clock_us or until >= self._trace.ends_at:
-            self._due = self._exchange.next_due()
-            self._checked_at = until
         if self._due is None or self._due > until:
             return False
         at, ids = self._clock(self._due)
@@ -174,22 +196,31 @@ class _Loop:
 
         If no tick was recorded for it, the usual delay of the clock is added.
         """
-        place = bisect_left(self._tick_times, max(due, self._now))
-        if place < len(self._ticks) and self._tick_times[place] - due <= self._trace.lag_max_us:
-            return self._tick_times[place], self._trace.steps[self._ticks[place]].ids
-        return due + self._trace.lag_us, ()
+        prepared = self._prepared
+        place = bisect_left(prepared.tick_times, max(due, self._now))
+        at = self._recorded_tick(due, place)
+        if at < 0:
+            return due + self._trace.lag_us, ()
+        return at, self._trace.steps[prepared.ticks[place]].ids
+
+    def _recorded_tick(self, due: int, place: int) -> int:
+        """Return the time of a recorded tick if it may have been for a due timer, otherwise -1."""
+        times = self._prepared.tick_times
+        if place < len(times) and times[place] - due <= self._trace.lag_max_us:
+            return times[place]
+        return -1
 
     def _react(self) -> None:
         """Run the next reaction; receipts of one agent at the same time are combined."""
         heap = self._heap
-        at, _, command, caller, index = heapq.heappop(heap)
+        at, _, command, caller, index = heappop(heap)
         if heap and heap[0][0] == at and isinstance(command, cmd.Confirm):
             names = list(command.message_ids)
             while heap and heap[0][0] == at and isinstance(follower := heap[0][2], cmd.Confirm):
                 if heap[0][3] != caller:
                     break
                 names += follower.message_ids
-                heapq.heappop(heap)
+                heappop(heap)
             command = cmd.Confirm(tuple(names))
         if index >= 0:
             self._step(index, at, command)
@@ -204,9 +235,9 @@ class _Loop:
         step, caller = self._trace.steps[index], prepared.callers[index]
         if command is None:
             command = prepared.commands[index]
-        if index in prepared.plain:
+        if prepared.plain[index]:
             self._ask(at, command, caller, step.ids)  # type: ignore[arg-type]
-            if index in self._awaited_steps:
+            if index in prepared.awaited_steps:
                 self._trigger(f"s {index}", at)
             return
         if command is None:
@@ -226,7 +257,7 @@ class _Loop:
         elif step.polls:
             command = self._polled(step, at)
         self._ask(at, command, caller, step.ids)
-        if index in self._awaited_steps:
+        if index in prepared.awaited_steps:
             self._trigger(f"s {index}", at)
         if step.ask == "Drain":
             self._next_drain(step, at)
@@ -258,8 +289,11 @@ class _Loop:
         outcome = exchange.handle(command, caller, self._now)
         self._decisions += 1
         reply, events = outcome.reply, outcome.events
-        if type(reply) is Problem and not isinstance(command, _SENDS):
-            if isinstance(command, cmd.AdoptPolicy) and not exchange.state.has_policy:
+        kind = type(command)
+        if kind is _ADOPT:
+            self._quiet_until = 0
+        if type(reply) is Problem and kind not in _SENDS:
+            if kind is _ADOPT and not exchange.state.has_policy:
                 raise error_for(reply)  # Nothing can be decided without a policy.
             self._missed += 1
         if events:
@@ -267,14 +301,18 @@ class _Loop:
         return reply
 
     def _follow(self, first: int, events: list[Event]) -> None:
-        self._tracker.follow(first, events)
+        tracker, awaited, seq = self._tracker, self._prepared.awaited_messages, first
         for event in events:
+            tracker.follow_one(seq, event)
+            seq += 1
             kind = type(event)
             if kind is _OFFERED:
                 self._offered(event)  # type: ignore[arg-type]
             elif kind is _ACCEPTED:
-                if event.message_id in self._awaited_messages:  # type: ignore[union-attr]
+                if event.message_id in awaited:  # type: ignore[union-attr]
                     self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
+            elif kind in _SETTLING:
+                continue
             elif kind is ev.LeaseGranted:
                 self._trigger(f"g {event.lease}", event.at)  # type: ignore[union-attr]
             elif kind is ev.LeaseWaitEnded:
@@ -288,40 +326,48 @@ class _Loop:
         history = self._tracker.histories.get(event.message)
         if history is None:
             return
-        recipient, offers = self._known.get(history.signal, ("", 0))
-        if recipient == history.recipient and event.offer <= offers:
-            self._trigger(offer_anchor(event.offer, history.signal), event.at)
+        signal, offer = history.signal, event.offer
+        known = self._prepared.known.get(signal)
+        if known is not None and offer <= known[1] and known[0] == history.recipient:
+            self._trigger(offer_anchor(offer, signal), event.at)
         else:
             self._react_by_example(history, event)
 
     def _trigger(self, anchor: str, at: int) -> None:
         """Schedule the steps that wait for an anchor."""
-        steps, prepared = self._trace.steps, self._prepared
-        for index, part in self._waiting.pop(anchor, ()):
+        waiting = self._waiting.pop(anchor, None)
+        if waiting is None:
+            return
+        steps, prepared, heap = self._trace.steps, self._prepared, self._heap
+        for place in waiting:
+            index, part = place >> PART_BITS, place & _PART
             step = steps[index]
-            begin = at
+            due = at + step.delay_us[part]
             if step.serial:
-                begin = max(at, self._free.get(step.agent, 0))
-                self._free[step.agent] = begin + step.delay_us[part]
+                agent = step.agent
+                due += max(0, self._free.get(agent, 0) - at)
+                self._free[agent] = due
             command = prepared.commands[index]
-            if isinstance(command, cmd.Confirm) and len(command.message_ids) > 1:
+            if command is None:
+                continue
+            if type(command) is _CONFIRM and len(command.message_ids) > 1:
                 command = cmd.Confirm((command.message_ids[part],))
-            if command is not None:
-                at_, order = begin + step.delay_us[part], index << _PART_BITS | part
-                heapq.heappush(self._heap, (at_, order, command, prepared.callers[index], index))
+            heappush(heap, (due, index << _ORDER_BITS | part, command, prepared.callers[index], index))
 
     def _next_drain(self, step: Step, at: int) -> None:
         """Schedule the next drain of a session, after this one or after the work that it brought."""
-        waiting = self._waiting.get(f"d {step.body['session']}")
-        if not waiting:
+        session = step.body["session"]
+        waiting, place = self._prepared.drains.get(session, _NONE), self._drained.get(session, 0)
+        if place >= len(waiting):
             return
-        index, _ = waiting.popleft()
+        index = waiting[place]
+        self._drained[session] = place + 1
         after = self._trace.steps[index]
         begin = max(at, self._free.get(after.agent, 0)) if after.serial else at
         command = self._prepared.commands[index]
         if command is not None:
             caller = self._prepared.callers[index]
-            heapq.heappush(self._heap, (begin + after.delay_us[0], index << _PART_BITS, command, caller, index))
+            heappush(self._heap, (begin + after.delay_us[0], index << _ORDER_BITS, command, caller, index))
 
     def _poll(self, poller: Poller, at: int) -> None:
         calls = cmd.Drain(poller.session, poller.limit) if poller.limit else cmd.Heartbeat(poller.session)
@@ -341,7 +387,7 @@ class _Loop:
             if known is not None:
                 self._callers[agent] = caller
         self._scheduled += 1
-        heapq.heappush(self._heap, (at, self._scheduled << _PART_BITS, command, caller, -1))
+        heappush(self._heap, (at, self._scheduled << _ORDER_BITS, command, caller, -1))
 
     def _react_by_example(self, history: MessageHistory, event: ev.MessageOffered) -> None:
         """Schedule the reactions to an offer that was not recorded, from an example of its consumer."""
@@ -390,4 +436,5 @@ def _command_of_action(action: ConsumerAction, history: MessageHistory, at: int,
     return command_of(Step(at, history.recipient, "", "Send", {}, envelope))
 
 
-_TICK = cmd.Tick()
+_TICK: Final = cmd.Tick()
+_NONE: Final[list[int]] = []

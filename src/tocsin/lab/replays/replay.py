@@ -4,10 +4,9 @@ A trace is prepared once and replayed under many policies: its commands are immu
 each replay.
 """
 
-from collections import deque
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -19,41 +18,96 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.snapshot import Snapshot, restore
 from tocsin.core.state import ProjectState
-from tocsin.lab.traces.message_tracker import MessageHistory, MessageTracker, RefusedSend
+from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
+from tocsin.lab.traces.message_tracker import MessageTracker
 from tocsin.lab.traces.recorder import track_open_messages
-from tocsin.lab.traces.trace import APPLY, TICK, Trace, command_of, load_trace
+from tocsin.lab.traces.step_commands import command_of
+from tocsin.lab.traces.trace import APPLY, TICK, Trace, load_trace
 
-__all__ = ["Ids", "PreparedTrace", "Replay", "begin", "prepared_trace", "without_schemas"]
+__all__ = ["PART_BITS", "Ids", "PreparedTrace", "Replay", "begin", "prepared_trace", "without_schemas"]
 
-_SNAPSHOT = msgspec.msgpack.Decoder(Snapshot)
-_TICK = cmd.Tick()
+#: Low bits of a waiting step that tell which of its anchors it is.
+PART_BITS: Final = 24
+_SNAPSHOT: Final = msgspec.msgpack.Decoder(Snapshot)
+_TICK: Final = cmd.Tick()
 #: Commands that a replay changes, or that something follows from in it.
-_SPECIAL = frozenset({TICK, "ReportWaker", "Drain"})
+_SPECIAL: Final = frozenset({"ReportWaker", "Drain"})
 
 
 class PreparedTrace:
-    """A trace with its commands decoded."""
+    """A trace with its commands decoded, and with what waits for what in the closed loop."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        callers: dict[tuple[str, str], Caller] = {}
+        callers: dict[str, dict[str, Caller]] = {}
         self.commands: list[Command | None] = []
         self.callers: list[Caller] = []
         #: Events that are applied as recorded, by step.
         self.applied: dict[int, list[Event]] = {}
-        #: Steps that are commands which are run as recorded.
-        self.plain: set[int] = set()
+        #: Whether a step is a command that is run as recorded, by step.
+        self.plain: list[bool] = []
+        #: Steps without an anchor.
+        self.roots: list[int] = []
+        #: Steps that wait for an anchor, each with the place of the anchor among its own in the low `PART_BITS`.
+        self.waiting: dict[str, list[int]] = {}
+        #: Steps that wait for the previous drain of a session.
+        self.drains: dict[str, list[int]] = {}
+        #: Steps and messages that others wait for: most have none, so that no anchor is written for them.
+        self.awaited_steps: set[int] = set()
+        self.awaited_messages: set[str] = set()
+        #: Recorded ticks, and their times.
+        self.ticks: list[int] = []
+        self.tick_times: list[int] = []
+        #: Recipient and number of offers of each recorded message.
+        self.known: dict[str, tuple[str, int]] = {
+            history.signal: (history.recipient, history.offers) for history in trace.histories
+        }
         for index, step in enumerate(trace.steps):
-            self.callers.append(callers.setdefault((step.agent, step.role), Caller(step.agent, step.role)))
-            if step.ask == APPLY:
+            ask, agent, role = step.ask, step.agent, step.role
+            roles = callers.get(agent)
+            if roles is None:
+                roles = callers[agent] = {}
+            caller = roles.get(role)
+            if caller is None:
+                caller = roles[role] = Caller(agent, role)
+            self.callers.append(caller)
+            plain = False
+            if ask == APPLY:
                 self.commands.append(None)
                 self.applied[index] = decode_events(step.body["event"])
-            elif step.ask == "AdoptPolicy":
+            elif ask == "AdoptPolicy":
                 self.commands.append(cmd.AdoptPolicy(_without_schemas(step.body["policy"]), step.body["reason"]))
+            elif ask == TICK:
+                self.commands.append(_TICK)
+                self.ticks.append(index)
+                self.tick_times.append(step.at)
             else:
-                self.commands.append(_TICK if step.ask == TICK else command_of(step))
-                if not step.polls and step.ask not in _SPECIAL:
-                    self.plain.add(index)
+                self.commands.append(command_of(step))
+                plain = ask not in _SPECIAL and not step.polls
+            self.plain.append(plain)
+            if ask != TICK:
+                self._place(index, step.after)
+
+    def _place(self, index: int, after: tuple[str, ...]) -> None:
+        """Note what a step waits for."""
+        if not after:
+            self.roots.append(index)
+        part = 0
+        for anchor in after:
+            place = index << PART_BITS | part
+            part += 1
+            if anchor.startswith("d "):
+                self.drains.setdefault(anchor[2:], []).append(index)
+                continue
+            waiting = self.waiting.get(anchor)
+            if waiting is not None:
+                waiting.append(place)
+                continue
+            self.waiting[anchor] = [place]
+            if anchor.startswith("s "):
+                self.awaited_steps.add(int(anchor[2:]))
+            elif anchor.startswith("a "):
+                self.awaited_messages.add(anchor[2:])
 
 
 class Replay(msgspec.Struct):
@@ -84,13 +138,13 @@ class Ids:
     """Source of ids: the recorded ids of a step, then new ones that are the same in every run."""
 
     def __init__(self) -> None:
-        self._given: deque[str] = deque()
+        self._given: list[str] = []
         self._count = 0
 
     def load(self, given: tuple[str, ...]) -> None:
         """Set the recorded ids of the next step."""
         if given or self._given:
-            self._given = deque(given)
+            self._given = list(given)
 
     def fresh(self, prefix: str, now: int) -> str:
         """Return the recorded id with that prefix, or a new one."""

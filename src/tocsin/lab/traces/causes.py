@@ -19,7 +19,8 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.messages.model import Message, signal_id
 from tocsin.core.state import ProjectState
-from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, Step, offer_anchor, wake_anchor
+from tocsin.lab.traces.anchors import offer_anchor, wake_anchor
+from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, Step
 
 __all__ = ["CauseFinder"]
 

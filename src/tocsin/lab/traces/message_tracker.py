@@ -1,59 +1,18 @@
-"""Tracker of message histories, updated event by event while history is recorded or replayed.
-
-A message is identified by its signal id, not by its sequence number, because numbers differ under another policy.
-"""
+"""Tracker of message histories, updated event by event while history is recorded or replayed."""
 
 from collections.abc import Callable
-from typing import Any
-
-import msgspec
+from typing import Any, Final
 
 from tocsin.core import events as ev
-from tocsin.core.commands import SYSTEM
 from tocsin.core.events import Event
+from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
 
-__all__ = ["MessageHistory", "MessageTracker", "RefusedSend"]
+__all__ = ["MessageTracker"]
 
-
-class MessageHistory(msgspec.Struct, array_like=True, gc=False):
-    """The history of one message, up to the end of the window; times in microseconds since the epoch, 0 for none."""
-
-    signal: str
-    sender: str
-    recipient: str
-    message_type: str
-    #: Priority requested, which does not depend on the policy.
-    requested: int
-    priority: int
-    accepted_at: int
-    #: State, as in `docs/concepts/lifecycle.md`.
-    state: str
-    #: Reason of its expiry or dead-lettering.
-    reason: str = ""
-    first_offered_at: int = 0
-    delivered_at: int = 0
-    acked_at: int = 0
-    processed_at: int = 0
-    #: Time at which it expired, was recalled or became a dead letter.
-    ended_at: int = 0
-    offers: int = 0
-    boosts: int = 0
-    requeues: int = 0
-
-    @property
-    def outcome(self) -> tuple[str, str]:
-        """Return its state at the end, and the reason if it ended unread."""
-        return self.state, self.reason
-
-
-class RefusedSend(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """A refused send."""
-
-    message_id: str
-    requested: int
-    code: str
-    at: int = 0
-    message_type: str = ""
+_ACCEPTED: Final = ev.MessageAccepted
+_OFFERED: Final = ev.MessageOffered
+_DELIVERED: Final = ev.MessageDelivered
+_ACKNOWLEDGED: Final = ev.MessageAcknowledged
 
 
 class MessageTracker:
@@ -74,13 +33,26 @@ class MessageTracker:
 
     def follow(self, first_seq: int, events: list[Event]) -> None:
         """Update the histories with the events of one decision; `first_seq` is the number of the first."""
-        self.events += len(events)
         seq = first_seq
         for event in events:
-            follow = _FOLLOW.get(type(event))
-            if follow is not None:
-                follow(self, seq, event)
+            self.follow_one(seq, event)
             seq += 1
+
+    def follow_one(self, seq: int, event: Any) -> None:
+        """Update the histories with one event, by its number."""
+        self.events += 1
+        kind: type = type(event)
+        # The frequent ones first, without a look into the table.
+        if kind is _ACCEPTED:
+            _accepted(self, seq, event)
+        elif kind is _OFFERED:
+            _offered(self, seq, event)
+        elif kind is _DELIVERED:
+            _delivered(self, seq, event)
+        elif kind is _ACKNOWLEDGED:
+            _acknowledged(self, seq, event)
+        elif (follow := _FOLLOW.get(kind)) is not None:
+            follow(self, seq, event)
 
     def signal(self, seq: int) -> str:
         """Return the signal id of a message; empty if it is unknown."""
@@ -174,12 +146,8 @@ def _rate_changed(tracker: MessageTracker, seq: int, event: ev.DecayRateChanged)
     tracker.rate_changes.append(event.at)
 
 
-_FOLLOW: dict[type, Callable[[MessageTracker, int, Any], None]] = {
-    ev.MessageAccepted: _accepted,
+_FOLLOW: Final[dict[type, Callable[[MessageTracker, int, Any], None]]] = {
     ev.SendRefused: _refused,
-    ev.MessageOffered: _offered,
-    ev.MessageDelivered: _delivered,
-    ev.MessageAcknowledged: _acknowledged,
     ev.MessageProcessed: _processed,
     ev.MessageRequeued: _requeued,
     ev.MessageReleased: _queued_again,
@@ -192,8 +160,3 @@ _FOLLOW: dict[type, Callable[[MessageTracker, int, Any], None]] = {
     ev.DeadlockFound: _deadlocked,
     ev.DecayRateChanged: _rate_changed,
 }
-
-
-def is_notice(history: MessageHistory) -> bool:
-    """Return whether the bus itself sent the message."""
-    return history.sender == SYSTEM.agent

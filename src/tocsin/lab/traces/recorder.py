@@ -22,7 +22,8 @@ from tocsin.core.state import ProjectState
 from tocsin.core.waiting.waits import BREAKERS
 from tocsin.lab.settings import Settings
 from tocsin.lab.traces.causes import CauseFinder
-from tocsin.lab.traces.message_tracker import MessageHistory, MessageTracker
+from tocsin.lab.traces.message_history import MessageHistory
+from tocsin.lab.traces.message_tracker import MessageTracker
 from tocsin.lab.traces.recognition import OPENERS, TICKS, EventReader
 from tocsin.lab.traces.trace import TICK, Step, Trace, fingerprint
 

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_type_hints
 from zlib import crc32
@@ -21,13 +20,10 @@ from zlib import crc32
 import msgspec
 
 from tocsin import zstd
-from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.commands import Command
 from tocsin.core.events import EVENT_TYPES, Event, encode_events
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.envelope import AgentRef, Envelope, Qos
-from tocsin.lab.traces.message_tracker import MessageHistory, RefusedSend
+from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
 
 __all__ = [
     "APPLY",
@@ -38,15 +34,12 @@ __all__ = [
     "Poller",
     "Step",
     "Trace",
-    "command_of",
     "decoded",
     "encoded",
     "fingerprint",
     "load_trace",
-    "offer_anchor",
     "save_trace",
     "trace_hash",
-    "wake_anchor",
 ]
 
 #: Pseudo-command that applies a recorded event whose command is not known.
@@ -188,59 +181,11 @@ class Trace(msgspec.Struct, array_like=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Trace)
-_COMMANDS: dict[str, Any] = {
-    name: kind
-    for name, kind in vars(cmd).items()
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and hasattr(kind, "__struct_fields__")
-}
 _FLOATS: dict[type, tuple[str, ...]] = {
     kind: tuple(name for name, hint in get_type_hints(kind).items() if hint in (float, float | None))
     for kind in EVENT_TYPES
 }
 _LEVEL = 3
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NOTHING = b"{}"
-
-
-def wake_anchor(agent: str, number: int) -> str:
-    """Return the anchor of steps that follow a wake of an agent, by its number in the window, from 1."""
-    return f"w {number} {agent}"
-
-
-def offer_anchor(offer: int, signal: str) -> str:
-    """Return the anchor of the n-th offer of a message."""
-    return f"o {offer} {signal}"
-
-
-def envelope_of(envelope: EnvelopeDraft, sender: str) -> Envelope:
-    """Return the envelope of a draft."""
-    qos = None
-    extra = {} if envelope.metadata == _NOTHING else {"metadata": msgspec.Raw(envelope.metadata)}
-    if envelope.delivery_class is not None or envelope.importance is not None or envelope.decay_rate is not None:
-        qos = Qos(envelope.delivery_class, envelope.importance, envelope.decay_rate)
-    return Envelope(
-        version=envelope.version,
-        message_id=envelope.message_id,
-        timestamp=_EPOCH + timedelta(microseconds=envelope.sent_at),
-        sender=AgentRef(sender, envelope.sender_type),
-        receiver=AgentRef(envelope.receiver, envelope.receiver_type),
-        message_type=envelope.message_type,
-        payload=msgspec.Raw(envelope.payload),
-        priority=envelope.priority,
-        correlation_id=envelope.correlation_id,
-        qos=qos,
-        **extra,
-    )
-
-
-def command_of(step: Step) -> Command:
-    """Return the command of a step."""
-    kind = _COMMANDS[step.ask]
-    if step.envelope is None:
-        command: Command = msgspec.convert(step.body, kind, builtin_types=(bytes,))
-        return command
-    sent: Command = kind(envelope=envelope_of(step.envelope, step.agent), **step.body)
-    return sent
 
 
 def fingerprint(events: Iterable[Event]) -> int:

@@ -1,0 +1,121 @@
+"""Counts over the histories of a replay, apart from the figures that are stored, so that they can be compiled."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tocsin.core.commands import SYSTEM
+from tocsin.lab.traces.message_history import MessageHistory
+
+__all__ = ["Tally", "same_outcomes", "tally_by_level", "waits_until_offered"]
+
+_BUS: Final = SYSTEM.agent
+
+
+class Tally:
+    """Counts of messages, named as in a row of figures, and their waiting times."""
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.offered = 0
+        self.delivered = 0
+        self.longest_us = 0
+        self.starved = 0
+        self.expired = 0
+        self.stale = 0
+        self.dead = 0
+        self.recalled = 0
+        self.boosts = 0
+        self.retries = 0
+        self.lowered = 0
+        #: Waiting times of the messages that were offered, microseconds.
+        self.waits: list[int] = []
+
+    def count(self, history: MessageHistory, ends_at: int, starved_us: int) -> None:
+        """Count one message."""
+        offered_at, state = history.first_offered_at, history.state
+        wait = max(0, (offered_at or history.ended_at or ends_at) - history.accepted_at)
+        self.accepted += 1
+        if offered_at:
+            self.offered += 1
+            self.waits.append(wait)
+        if history.delivered_at:
+            self.delivered += 1
+        if wait > self.longest_us:
+            self.longest_us = wait
+        if wait > starved_us:
+            self.starved += 1
+        if state == "expired":
+            reason = history.reason
+            if reason == "ttl" and not history.offers:
+                self.expired += 1
+            elif reason == "stale":
+                self.stale += 1
+        elif state == "dead":
+            self.dead += 1
+        elif state == "recalled":
+            self.recalled += 1
+        self.boosts += history.boosts
+        self.retries += history.requeues
+        if history.priority < history.requested:
+            self.lowered += 1
+
+    def add(self, other: "Tally") -> None:
+        """Add the counts of others."""
+        self.accepted += other.accepted
+        self.offered += other.offered
+        self.delivered += other.delivered
+        self.longest_us = max(self.longest_us, other.longest_us)
+        self.starved += other.starved
+        self.expired += other.expired
+        self.stale += other.stale
+        self.dead += other.dead
+        self.recalled += other.recalled
+        self.boosts += other.boosts
+        self.retries += other.retries
+        self.lowered += other.lowered
+        self.waits += other.waits
+
+
+def tally_by_level(
+    histories: Sequence[MessageHistory], levels: int, directing: set[str], ends_at: int, starved_us: int
+) -> tuple[list[Tally], int]:
+    """Count the messages of each requested priority, and those to some recipients.
+
+    Notices of the bus count only in the latter.
+    """
+    tallies = [Tally() for _ in range(levels)]
+    directed = 0
+    for history in histories:
+        if history.recipient in directing:
+            directed += 1
+        if history.sender != _BUS:
+            tallies[history.requested].count(history, ends_at, starved_us)
+    return tallies, directed
+
+
+def same_outcomes(
+    recorded: Sequence[MessageHistory], replayed: Sequence[MessageHistory], *, stamps: bool
+) -> tuple[int, int]:
+    """Return the number of messages in either, and of those with the same outcome; with `stamps` and timestamps."""
+    known = {history.signal: history for history in recorded}
+    found = {history.signal: history for history in replayed}
+    messages, same = len(known), 0
+    for signal, history in found.items():
+        other = known.get(signal)
+        if other is None:
+            messages += 1
+        elif stamps:
+            same += other == history
+        elif other.state == history.state and other.reason == history.reason:
+            same += 1
+    return messages, same
+
+
+def waits_until_offered(histories: Sequence[MessageHistory]) -> list[int]:
+    """Return the waiting times for the first offer, microseconds."""
+    waits: list[int] = []
+    for history in histories:
+        offered_at = history.first_offered_at
+        if offered_at:
+            waits.append(max(0, offered_at - history.accepted_at))
+    return waits
