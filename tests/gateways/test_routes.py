@@ -6,8 +6,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Receive, Scope, Send
 
-from tocsin.gateways.http.routes import with_exact_paths
+from tocsin.gateways.http.routes import CompleteRoute, HubApp, with_exact_paths
 from tocsin.wire.table import OPERATIONS
 
 
@@ -22,20 +23,66 @@ def routes() -> list[BaseRoute]:
     ]
 
 
+class Said:
+    """An endpoint that tells its name, and whether Starlette has passed the call on to it."""
+
+    def __init__(self, name: str, passed_on: list[bool]) -> None:
+        self._name = name
+        self._passed_on = passed_on
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._passed_on.append("app" in scope)
+        await Response(f"{self._name} {scope.get('path_params', {})}")(scope, receive, send)
+
+
+def complete_routes(passed_on: list[bool]) -> list[BaseRoute]:
+    return [
+        CompleteRoute("/things/{name}", Said("one", passed_on), methods=["GET"], name="one"),
+        CompleteRoute("/things", Said("all", passed_on), methods=["GET"], name="all"),
+        CompleteRoute("/things", Said("add", passed_on), methods=["POST"], name="add"),
+        CompleteRoute("/tools", Said("tools", passed_on), name="tools", called=["POST"]),
+        Route("/things", Said("late", passed_on), methods=["POST"], name="late"),
+    ]
+
+
+CALLS = [
+    *("GET /things", "POST /things", "HEAD /things", "PUT /things", "GET /things/a", "GET /things/", "GET /nothing"),
+    *("POST /things?a=b", "POST /tools", "GET /tools", "POST /tools/", "DELETE /tools"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_complete_route_answers_as_one_of_starlette_does(call: str) -> None:
+    passed_on: list[bool] = []
+    at_once = await answer(HubApp(complete_routes(passed_on), {}), call)
+    assert at_once == await answer(Starlette(routes=complete_routes([])), call)
+    called_at_once = call.partition("?")[0] in ("GET /things", "POST /things", "POST /tools")
+    assert passed_on == ([not called_at_once] if at_once[0] == 200 else [])
+
+
+async def test_a_complete_route_is_not_called_for_the_path_that_the_application_is_mounted_at() -> None:
+    app = HubApp(complete_routes([]), {})
+    for call in ("GET /things", "GET /things/things"):
+        assert await answer(app, call, "/things") == await answer(
+            Starlette(routes=complete_routes([])), call, "/things"
+        )
+
+
+async def answer(app: Starlette, call: str, root_path: str = "") -> tuple[int, str, str | None]:
+    transport = httpx2.ASGITransport(app=app, root_path=root_path)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://hub") as client:
+        found = await client.request(*call.split())
+        return found.status_code, found.text, found.headers.get("location")
+
+
 @pytest.mark.parametrize(
     "call",
     ["GET /things", "POST /things", "HEAD /things", "PUT /things", "GET /things/a", "GET /things/", "GET /nothing",
      "POST /things?a=b"],
 )  # fmt: skip
 async def test_every_path_is_answered_as_without_the_look_up(call: str) -> None:
-    async def answer(app: Starlette) -> tuple[int, str, str | None]:
-        transport = httpx2.ASGITransport(app=app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://hub") as client:
-            found = await client.request(*call.split())
-            return found.status_code, found.text, found.headers.get("location")
-
-    indexed = await answer(Starlette(routes=with_exact_paths(routes())))
-    assert indexed == await answer(Starlette(routes=routes()))
+    indexed = await answer(Starlette(routes=with_exact_paths(routes())), call)
+    assert indexed == await answer(Starlette(routes=routes()), call)
 
 
 def test_an_exact_path_is_found_by_the_first_route() -> None:

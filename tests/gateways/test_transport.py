@@ -8,12 +8,13 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.envelopes import envelope
 from tests.gateways.websocket.sockets import SocketTeam, socket_team
+from tocsin.gateways.http.transport import _ResponseTransport
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -23,7 +24,7 @@ class Line:
     """A raw connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
+        self.reader = reader
         self.writer = writer
 
     def say(self, data: bytes) -> None:
@@ -31,9 +32,9 @@ class Line:
 
     async def answer(self) -> tuple[int, dict[str, str], Any]:
         """Read one answer: status, headers, document."""
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-        body = await self._reader.readexactly(int(headers.get("content-length", "0")))
+        body = await self.reader.readexactly(int(headers.get("content-length", "0")))
         return int(head[0].split()[1]), headers, json.loads(body)
 
     async def problem(self) -> tuple[int, str]:
@@ -46,7 +47,7 @@ class Line:
         return status, document["error_code"]
 
     async def closed(self) -> None:
-        assert await self._reader.read() == b""
+        assert await self.reader.read() == b""
 
 
 @asynccontextmanager
@@ -311,3 +312,65 @@ async def test_a_caller_that_goes_in_the_middle_of_a_body_is_no_error(
         while team.server.server_state.tasks:
             await asyncio.sleep(0.001)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+class Written:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    def close(self) -> None:
+        self.pieces.append(b"closed")
+
+
+def response_on(written: Written) -> _ResponseTransport:
+    return _ResponseTransport(cast("asyncio.Transport", written), asyncio.get_running_loop())
+
+
+async def test_a_head_is_written_with_the_body_that_follows_at_once() -> None:
+    written = Written()
+    response = response_on(written)
+    for data in (b"head ", b"body ", b"more"):
+        response.write(data)
+    await asyncio.sleep(0)
+    assert written.pieces == [b"head body ", b"more"]
+
+
+async def test_a_head_does_not_wait_for_a_body_that_follows_later() -> None:
+    written = Written()
+    response = response_on(written)
+    response.write(b"head")
+    assert written.pieces == []
+    await asyncio.sleep(0)
+    assert written.pieces == [b"head"]
+    response.write(b"body")
+    assert written.pieces == [b"head", b"body"]
+
+
+async def test_a_head_without_a_body_is_written_before_the_connection_is_closed() -> None:
+    written = Written()
+    response = response_on(written)
+    response.write(b"head")
+    response.close()
+    await asyncio.sleep(0)
+    assert written.pieces == [b"head", b"closed"]
+
+
+async def test_a_large_body_is_not_copied() -> None:
+    written, body = Written(), b"x" * 100_000
+    response = response_on(written)
+    response.write(b"head")
+    response.write(body)
+    assert written.pieces[0] == b"head"
+    assert written.pieces[1] is body
+
+
+async def test_an_answer_without_a_body_is_complete_before_the_next_one(tmp_path: Path) -> None:
+    async with socket_team(tmp_path) as team, line(team, asking(team, "ada", "/v1/agents", "HEAD"), HEALTH) as caller:
+        head = await caller.reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        assert (await caller.answer())[0] == 200

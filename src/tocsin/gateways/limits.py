@@ -28,7 +28,12 @@ async def read_body(request: Request, bytes_max: int, config: ServerConfig) -> b
         raise _too_large(str(announced), bytes_max)
     try:
         async with asyncio.timeout(config.body_timeout_s):
-            async for chunk in request.stream():
+            more = True
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                chunk, more = message.get("body", b""), message.get("more_body", False)
                 size += len(chunk)
                 if size > bytes_max + config.discard_bytes_max:
                     break

@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.envelopes import envelope
-from tests.gateways.mcp.test_mount import asked, mcp_team, post
+from tests.gateways.mcp.test_mount import HEADERS, asked, mcp_team, post
 from tocsin.core.commands import Send
 from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.priority import Priority
 from tocsin.gateways.mcp.direct import DirectCalls
+from tocsin.gateways.mcp.tool_call import _limit_depth, as_json
 from tocsin.hub.piggyback import Piggyback
 
 MODERN = "2026-07-28"
@@ -103,6 +106,12 @@ async def test_the_inbox_is_drained_only_for_something_urgent(
         assert direct == [True] * 3
 
 
+@given(st.recursive(st.none(), lambda parts: st.lists(parts, max_size=2) | st.dictionaries(st.just("a"), parts)))
+def test_a_reply_with_few_brackets_is_limited_like_any_other(value: Any) -> None:
+    for depth_max in range(8):
+        assert as_json(value, depth_max) == _limit_depth(value, depth_max)
+
+
 async def test_the_number_of_waiting_messages_is_told_once_they_are_durable(tmp_path: Path) -> None:
     async with mcp_team(tmp_path) as team:
         host, bob = team.hub.host, team.hub.authority.authenticate(team.tokens["bob"]).caller
@@ -138,6 +147,36 @@ async def test_a_request_that_the_library_would_refuse_is_left_to_it(
         body, headers = request_of(MODERN, "get_me")
         await post(team, "ada", body, **(headers | change))
         assert direct == [False]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"Accept": "text/html"},
+        {"Accept": "application/json, text/" + "x" * 3000},
+        {"Mcp-Name": "get_message"},
+        {"Mcp-Method": "tools/list"},
+    ],
+)
+async def test_what_was_accepted_before_is_accepted_with_the_same_headers_only(
+    tmp_path: Path, direct: list[bool], change: dict[str, str]
+) -> None:
+    async with mcp_team(tmp_path) as team:
+        body, headers = request_of(MODERN, "get_me")
+        for changed in ({}, change, {}):
+            await post(team, "ada", body, **(headers | changed))
+        other, _ = request_of(MODERN, "list_agents")
+        await post(team, "ada", other, **headers)
+        assert direct == [True, False, True, False]
+
+
+async def test_a_repeated_header_is_left_to_the_library(tmp_path: Path, direct: list[bool]) -> None:
+    async with mcp_team(tmp_path) as team:
+        body, headers = request_of(MODERN, "get_me")
+        sent = [*(HEADERS | headers).items(), ("Authorization", f"Bearer {team.tokens['ada']}")]
+        for more in ([], [("Mcp-Name", "get_me")], []):
+            await team.client.post("/mcp", json=body, headers=[*sent, *more])
+        assert direct == [True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 
 import msgspec
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,7 @@ from tocsin.core.errors import TocsinError
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.http import openapi
 from tocsin.gateways.http.export import EXPORT, export_project
-from tocsin.gateways.http.routes import with_exact_paths
+from tocsin.gateways.http.routes import CompleteRoute, HubApp
 from tocsin.gateways.http.serving import OperationEndpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.problems import problem_response, unhandled
@@ -81,30 +80,21 @@ ENDPOINTS = (
 )
 
 
-def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), described: Sequence[Endpoint] = ()) -> Starlette:
+def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), described: Sequence[Endpoint] = ()) -> HubApp:
     """Make the application of a hub; `beside` are the routes of other gateways, `described` their endpoints."""
     own = _OwnEndpoints(hub, tuple(described))
     routes: list[BaseRoute] = [
-        Route(operation.path, _endpoint(OperationEndpoint(hub, operation)), methods=[operation.method], name=name)
+        CompleteRoute(operation.path, OperationEndpoint(hub, operation), methods=[operation.method], name=name)
         for name, operation in OPERATIONS.items()
     ]
     routes += [
         Route(endpoint.http.split(" ")[1], getattr(own, endpoint.name), methods=["GET"], name=endpoint.name)
         for endpoint in ENDPOINTS
     ]
-    return Starlette(
-        routes=with_exact_paths(
-            [*routes, *beside, WebSocketRoute("/{path:path}", _no_such_socket, name="no_such_socket")]
-        ),
-        exception_handlers={HTTPException: _http_problem, Exception: _bug},
+    return HubApp(
+        [*routes, *beside, WebSocketRoute("/{path:path}", _no_such_socket, name="no_such_socket")],
+        {HTTPException: _http_problem, Exception: _bug},
     )
-
-
-def _endpoint(serve: OperationEndpoint) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        return await serve(request)
-
-    return endpoint
 
 
 class _OwnEndpoints:

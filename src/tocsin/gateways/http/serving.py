@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import TocsinError, refusal
@@ -19,6 +20,7 @@ from tocsin.core.protocol.parsing import check_nesting
 from tocsin.gateways.identity import identify
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.problems import problem_response, unhandled
+from tocsin.gateways.requests import HubRequest
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.operations import Call, perform
 from tocsin.hub.service import Hub
@@ -47,8 +49,13 @@ class OperationEndpoint:
         self._hub = hub
         self._operation = operation
 
-    async def __call__(self, request: Request) -> Response:
-        """Answer one request, and log it without tokens, query or body."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response = await self._answered(HubRequest(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answered(self, request: Request) -> Response:
+        """Return the answer to a request, and log it without tokens, query or body."""
         started = time.perf_counter()
         hub, operation = self._hub, self._operation
         grant: Grant | None = None
@@ -65,13 +72,14 @@ class OperationEndpoint:
         took_s = time.perf_counter() - started
         hub.metrics.requests.add(operation.name, str(response.status_code))
         hub.metrics.request_seconds.add(took_s, operation.name)
-        fields = {
-            "operation": operation.name,
-            "status": response.status_code,
-            "agent": None if grant is None else grant.agent,
-            "took_ms": round(took_s * 1000, 3),
-        }
-        _log.info("%s %s", request.method, operation.path, extra={"fields": fields})
+        if _log.isEnabledFor(logging.INFO):
+            fields = {
+                "operation": operation.name,
+                "status": response.status_code,
+                "agent": None if grant is None else grant.agent,
+                "took_ms": round(took_s * 1000, 3),
+            }
+            _log.info("%s %s", request.method, operation.path, extra={"fields": fields})
         return response
 
     async def _answer(self, request: Request, grant: Grant) -> Response:
@@ -91,7 +99,8 @@ class OperationEndpoint:
 
     async def _read(self, call: Call, request: Request) -> Any:
         operation, config = self._operation, self._hub.config
-        path, query = request.path_params, dict(request.query_params)
+        path: dict[str, str] = request.path_params
+        query = dict(request.query_params) if request.scope["query_string"] else {}
         limit = call.state.policy.limits.message_bytes_max
         if operation.method in _IN_QUERY:
             return call.read(operation, _joined(operation, path, query), strict=False)

@@ -35,6 +35,8 @@ _log = logging.getLogger("tocsin.http")
 _HEADER_BYTES = 32
 #: Bytes given to the parser at a time: a head may exceed its limit by this much before that is noticed.
 _SLICE_BYTES = 16_384
+#: Largest part of a body that is copied to be written with the head.
+_JOINED_BYTES_MAX = 65_536
 
 
 class _Part(StrEnum):
@@ -98,6 +100,47 @@ class _Connections:
         """Remove a connection that ends or becomes a WebSocket."""
         self._open.discard(connection)
         self._waiting.pop(connection, None)
+
+
+class _ResponseTransport:
+    """The transport of one response: what it writes first, its head, leaves with what follows at once.
+
+    A body that follows later does not delay the head: that is written when the loop continues.
+    """
+
+    __slots__ = ("_begun", "_head", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._begun = False
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        """Write data, together with what was kept."""
+        if not self._begun:
+            self._begun, self._head = True, data
+            self._loop.call_soon(self.flush)
+            return
+        if self._head and len(data) <= _JOINED_BYTES_MAX:
+            self._head, data = b"", self._head + data
+        self.flush()
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Write what was kept, and close the connection."""
+        self.flush()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Tell whether the connection is being closed."""
+        return self._transport.is_closing()
+
+    def flush(self) -> None:
+        """Write what was kept."""
+        if self._head:
+            self._head, head = b"", self._head
+            self._transport.write(head)
 
 
 class _HttpProtocol(HttpToolsProtocol):
@@ -186,6 +229,7 @@ class _HttpProtocol(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
+            self.cycle.transport = _ResponseTransport(self.transport, self.loop)  # type: ignore[assignment]
             self._unanswered.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
@@ -200,7 +244,7 @@ class _HttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Continue with the next request, or wait for one."""
-        self._unanswered.popleft()
+        self._unanswered.popleft().transport.flush()  # type: ignore[attr-defined]
         super().on_response_complete()
         if self.transport.is_closing():
             self._limit_writing()

@@ -8,12 +8,19 @@ is wrong with it.
 """
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import check_accept_headers
-from mcp.shared.inbound import InboundModernRoute, classify_inbound_request, find_duplicated_routing_header
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    InboundModernRoute,
+    classify_inbound_request,
+    find_duplicated_routing_header,
+)
 from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.methods import validate_client_request
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
@@ -25,9 +32,13 @@ from tocsin.gateways.mcp.calling import ToolResult
 __all__ = ["DirectCall", "DirectCalls"]
 
 _METHOD: Literal["tools/call"] = "tools/call"
-_VERSION_HEADER = "mcp-protocol-version"
-#: Largest `_meta` that is read here; the checked ones are kept.
-_META_BYTES_MAX = 2048
+#: Maximum size of what is checked here: `_meta`, headers and the tool's name. What was checked is kept.
+_CHECKED_BYTES_MAX = 2048
+#: Headers that the library checks.
+_CHECKED_HEADERS = frozenset(
+    name.encode() for name in ("accept", MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER)
+)
+RawHeaders: TypeAlias = tuple[tuple[bytes, bytes], ...]
 #: First version whose results have structured content.
 _FIRST_STRUCTURED = "2025-06-18"
 _STRUCTURED = frozenset(version for version in HANDSHAKE_PROTOCOL_VERSIONS if version >= _FIRST_STRUCTURED)
@@ -90,22 +101,21 @@ class DirectCalls:
 
     def read(self, request: Request, body: bytes) -> DirectCall | None:
         """Return a tool call that can be answered here; None leaves the request to the library."""
-        version = request.headers.get(_VERSION_HEADER, "")
+        version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, "")
         modern = version in _MODERN
-        if not (modern or version in _STRUCTURED) or not check_accept_headers(request)[0]:
+        if not (modern or version in _STRUCTURED):
             return None
         try:
             asked = _DECODER.decode(body)
-            raw_meta = bytes(asked.params.meta)
-            if len(raw_meta) > _META_BYTES_MAX:
+            parameters, raw_meta = asked.params, bytes(asked.params.meta)
+            name = parameters.name if modern else ""
+            headers = tuple([header for header in request.scope["headers"] if header[0] in _CHECKED_HEADERS])
+            if len(name) + len(raw_meta) + sum([len(value) for _, value in headers]) > _CHECKED_BYTES_MAX:
                 return None
-            meta = _checked_meta(version, raw_meta)
+            meta = _checked_meta(version, headers, name, raw_meta)
         except (msgspec.DecodeError, ValidationError, RecursionError, UnicodeDecodeError):
             return None
-        parameters = asked.params
-        if modern and not _is_consistent(request, parameters.name, meta):
-            return None
-        return DirectCall(asked.id, parameters.name, parameters.arguments, meta, modern)
+        return None if meta is None else DirectCall(asked.id, parameters.name, parameters.arguments, meta, modern)
 
     def answer(self, call: DirectCall, result: ToolResult) -> bytes:
         """Return the response to a call."""
@@ -114,17 +124,23 @@ class DirectCalls:
         return msgspec.json.encode(_Response("2.0", call.id, result))
 
 
+@lru_cache(maxsize=64)
+def _checked_meta(version: str, headers: RawHeaders, name: str, raw: bytes) -> dict[str, Any] | None:
+    """Let the library check `_meta` and the headers, and return `_meta`; None if the headers are not accepted.
+
+    Clients send the same with each call of a tool. The name of the tool counts since 2026-07-28.
+    """
+    request = Request({"type": "http", "headers": [*headers]})
+    if not check_accept_headers(request)[0]:
+        return None
+    meta = _META_DECODER.decode(raw) if raw else {}
+    validate_client_request(_METHOD, version, {"name": "tool", "arguments": {}} | ({"_meta": meta} if raw else {}))
+    return meta if version not in _MODERN or _is_consistent(request, name, meta) else None
+
+
 def _is_consistent(request: Request, name: str, meta: dict[str, Any]) -> bool:
     """Tell whether the headers of a request agree with its body, as the library requires since 2026-07-28."""
     if find_duplicated_routing_header(request.headers.items()) is not None:
         return False
     asked = {"method": _METHOD, "params": {"name": name, "_meta": meta}}
     return isinstance(classify_inbound_request(asked, headers=request.headers), InboundModernRoute)
-
-
-@lru_cache(maxsize=64)
-def _checked_meta(version: str, raw: bytes) -> dict[str, Any]:
-    """Decode `_meta` and let the library check it; clients send the same with each call."""
-    meta = _META_DECODER.decode(raw) if raw else {}
-    validate_client_request(_METHOD, version, {"name": "tool", "arguments": {}} | ({"_meta": meta} if raw else {}))
-    return meta

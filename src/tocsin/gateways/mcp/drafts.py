@@ -1,6 +1,7 @@
 """Arguments of the tools that send a message: the fields of a draft instead of an envelope."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec import NODEFAULT, Meta
 
 from tocsin.core.commands.base import AgentName, TypeFilter
 from tocsin.core.errors import refusal
-from tocsin.core.protocol.envelope import ANYONE, CorrelationId, MessageId, TypeName
+from tocsin.core.protocol.envelope import ANYONE, AgentRef, CorrelationId, MessageId, TypeName
 from tocsin.core.protocol.payloads import PAYLOADS
 from tocsin.core.protocol.priority import PriorityName
 from tocsin.core.protocol.validation import describe
@@ -118,12 +119,18 @@ def arguments_with_draft(
     return msgspec.defstruct(operation.request.__name__, fields, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
+@lru_cache(maxsize=256)
+def _writer_of(sender: AgentRef) -> EnvelopeWriter:
+    """Return the writer of an agent's envelopes."""
+    writer = EnvelopeWriter()
+    writer.introduce(sender.agent_id, sender.type)
+    return writer
+
+
 async def write_draft(tool_call: ToolCall, given: Any, **fixed: Any) -> tuple[Written, str | None]:
     """Write the envelope that the arguments describe; return it and its thread."""
     values: Mapping[str, Any] = msgspec.structs.asdict(given) | fixed
-    writer = EnvelopeWriter()
-    sender = await tool_call.sender()
-    writer.introduce(sender.agent_id, sender.type)
+    writer = _writer_of(await tool_call.sender())
     message_id = values.get("message_id") or writer.fresh_id("msg")
     thread = values.get("correlation_id") or (None if values["type"] in _CONTINUING else message_id)
     payload = dict(values["payload"] or {})

@@ -20,40 +20,55 @@ __all__ = ["HubToolCall"]
 
 
 class HubToolCall:
-    """One tool call that the hub answers itself."""
+    """One tool call that the hub answers itself.
+
+    `cancellable` tells whether the caller can cancel it; the operations that it has begun go on then.
+    """
 
     quotes_by_itself = False
 
-    def __init__(self, project: Project, grant: Grant, limits: AnswerLimits, toolsets: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        project: Project,
+        grant: Grant,
+        limits: AnswerLimits,
+        toolsets: tuple[str, ...] = (),
+        *,
+        cancellable: bool = True,
+    ) -> None:
         self.limits = limits
         self.toolsets = toolsets
         #: Headers of the trace that the call belongs to.
         self.trace: Mapping[str, str] = {}
         self._project = project
         self._grant = grant
+        self._caller = grant.caller
+        self._cancellable = cancellable
 
     async def ask(self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None) -> Any:
         """Perform an operation and return its reply as JSON values."""
-        caller = self._grant.caller
-        call = Call(self._project, caller, self._grant, trace=self.trace)
-        # A task of its own has an empty stack: whatever could be decoded when it was sent can be decoded here.
-        # It goes on if the tool call is cancelled, as a command does that was submitted.
-        task = asyncio.ensure_future(self._perform(call, OPERATIONS[operation], arguments or {}, envelope))
-        task.add_done_callback(_read_outcome)
+        call = Call(self._project, self._caller, self._grant, trace=self.trace)
+        performed = self._perform(call, OPERATIONS[operation], arguments or {}, envelope)
         try:
+            if not self._cancellable:
+                return await performed
+            # A task of its own goes on if the tool call is cancelled, as a command does that was submitted. It also has
+            # an empty stack, whereas the library's is deep: what could be decoded when it was sent can be decoded here.
+            task = asyncio.ensure_future(performed)
+            task.add_done_callback(_read_outcome)
             return await asyncio.shield(task)
         except RecursionError:
             raise refusal("E_PROTOCOL_002", "it is nested too deeply to send or show") from None
 
     async def confirm(self, receipt: str) -> None:
         """Confirm the messages of the cursors that the caller quotes."""
-        confirmed = self._project.piggyback.next_call(self._grant.caller, receipt)
+        confirmed = self._project.piggyback.next_call(self._caller, receipt)
         if confirmed is not None:
             await confirmed
 
     async def inbox(self) -> Inbox:
         """Return the inbox of an answer; a drain is needed only while something urgent waits."""
-        waiting = await self._project.piggyback.waiting_below(self._grant.caller, VOCABULARY[URGENT])
+        waiting = await self._project.piggyback.waiting_below(self._caller, VOCABULARY[URGENT])
         return await urgent_inbox(self) if waiting is None else waiting_inbox(by_priority(waiting))
 
     async def sender(self) -> AgentRef:

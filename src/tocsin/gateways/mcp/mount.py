@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.endpoints import Endpoint
+from tocsin.gateways.http.routes import CompleteRoute
 from tocsin.gateways.identity import identify
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.mcp.calling import call_tool
@@ -31,6 +31,7 @@ from tocsin.gateways.mcp.tool_call import ToolCall, limits_of
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.gateways.mcp.toolsets import parse_toolsets
 from tocsin.gateways.problems import problem_response, unhandled
+from tocsin.gateways.requests import HubRequest
 from tocsin.hub.config import ServerConfig, is_loopback
 from tocsin.hub.service import Hub
 from tocsin.wire.traces import trace_in
@@ -60,11 +61,11 @@ _is_loopback = lru_cache(maxsize=64)(is_loopback)
 
 
 @asynccontextmanager
-async def mcp_route(hub: Hub) -> AsyncIterator[Route]:
+async def mcp_route(hub: Hub) -> AsyncIterator[CompleteRoute]:
     """Serve MCP beside the HTTP gateway for as long as the context lasts."""
     library = _LateLibrary(hub.config)
     try:
-        yield Route(PATH, _Endpoint(hub, library), name="mcp")
+        yield CompleteRoute(PATH, _Endpoint(hub, library), name="mcp", called=["POST"])
     finally:
         await library.close()
 
@@ -86,7 +87,7 @@ class _LateLibrary:
         if self._opened is None:
             self._opened = asyncio.get_running_loop().create_future()
             self._serving = asyncio.create_task(self._serve(self._opened))
-        return await asyncio.shield(self._opened)
+        return self._opened.result() if self._opened.done() else await asyncio.shield(self._opened)
 
     async def _serve(self, opened: "asyncio.Future[Library]") -> None:
         """Keep the library's tasks in one task, whichever request opens it and whichever closes it."""
@@ -153,11 +154,12 @@ class _Endpoint:
         metrics, name, status = self._hub.metrics, exchange.name, exchange.status
         metrics.requests.add(name, str(status))
         metrics.request_seconds.add(took_s, name)
-        fields = {"operation": name, "status": status, "agent": exchange.agent, "took_ms": round(took_s * 1000, 3)}
-        _log.info("%s %s", scope["method"], PATH, extra={"fields": fields})
+        if _log.isEnabledFor(logging.INFO):
+            fields = {"operation": name, "status": status, "agent": exchange.agent, "took_ms": round(took_s * 1000, 3)}
+            _log.info("%s %s", scope["method"], PATH, extra={"fields": fields})
 
     async def _serve(self, scope: Scope, exchange: "_Exchange") -> None:
-        request, config = Request(scope, exchange.receive), self._hub.config
+        request, config = HubRequest(scope, exchange.receive), self._hub.config
         if request.method != "POST":
             response = unhandled(405, "MCP requests are sent with POST; nothing is pushed")
             response.headers["Allow"] = "POST"
@@ -171,7 +173,8 @@ class _Endpoint:
             response = unhandled(415, "the body of an MCP request is application/json")
             await response(scope, exchange.receive, exchange.send)
             return
-        toolsets = parse_toolsets(request.query_params.get("toolsets") or request.headers.get(_TOOLSETS, ""))
+        asked = request.query_params.get("toolsets") if scope["query_string"] else None
+        toolsets = parse_toolsets(asked or request.headers.get(_TOOLSETS, ""))
         with self._hub.request_limits.one_of(grant.agent):
             body = await read_body(request, config.mcp_bytes_max, config)
             library = await self._library.opened()
@@ -179,7 +182,7 @@ class _Endpoint:
             exchange.called(_parsed(body).tool if direct is None else direct.name)
             caller, piggyback = grant.caller, self._hub.project.piggyback
             receipt = piggyback.next_call(caller, ",".join(request.headers.getlist(_RECEIPT)))
-            tool_call = HubToolCall(self._hub.project, grant, self._limits, toolsets)
+            tool_call = HubToolCall(self._hub.project, grant, self._limits, toolsets, cancellable=direct is None)
             await piggyback.attach(caller)
             if receipt is not None:
                 await receipt

@@ -41,7 +41,10 @@ def limits_of(config: ServerConfig) -> AnswerLimits:
 
 def as_json(reply: Any, depth_max: int) -> Any:
     """Return a reply as JSON values, its deeper parts as text, so that every answer can be written."""
-    return _limit_depth(msgspec.json.decode(msgspec.json.encode(reply)), depth_max)
+    written = msgspec.json.encode(reply)
+    value = msgspec.json.decode(written)
+    # With no more brackets than levels, nothing can be nested too deeply.
+    return value if written.count(b"{") + written.count(b"[") <= depth_max else _limit_depth(value, depth_max)
 
 
 def _limit_depth(value: Any, depth_max: int) -> Any:

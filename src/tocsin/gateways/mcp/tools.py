@@ -55,8 +55,10 @@ def _renamed(row: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
     known = argument_names(row.request)
     found: dict[str, Any] = {}
     for name, value in arguments.items():
-        right = next((right for right in _ALIASES.get(name, ()) if right in known and right not in arguments), name)
-        right = name if name in known else right
+        right = name
+        if name not in known:
+            meant = [meant for meant in _ALIASES.get(name, ()) if meant in known and meant not in arguments]
+            right = meant[0] if meant else name
         found[right] = [value] if right in _LISTS and isinstance(value, str) else value
     return found
 

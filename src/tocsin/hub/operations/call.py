@@ -84,9 +84,10 @@ class Call:
 
     def has_access(self, access: Access) -> bool:
         """Tell whether the caller is among those that an access rule admits."""
+        if access is Access.AGENT:
+            return True
         admin = self.grant is not None and self.grant.admin
         return {
-            Access.AGENT: True,
             Access.DIRECTOR: self.directs,
             Access.OVERSEER: self.directs or admin,
             Access.ADMIN: admin,
