@@ -17,7 +17,9 @@ class _IndexedHeaders(Headers):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(raw=scope["headers"])
-        self._first = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(self._list)}
+        self._first: dict[str, str] = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])
+        }
 
     def get(self, key: str, default: Any = None) -> Any:
         return self._first.get(key.lower(), default)
