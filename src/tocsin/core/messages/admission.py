@@ -236,11 +236,12 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
             sender.tokens_at = sender.quotas_at = at
     if sender.role in state.watched_roles and event.rule not in _UNWATCHED:
         usage = sender.usage
+        # Added, not multiplied: the compiled form multiplies large numbers as Python objects.
         if event.requested >= _BLOCKING:
-            usage.append(at * 2 + 1)
+            usage.append(at + at + 1)
             sender.usage_high += 1
         else:
-            usage.append(at * 2)
+            usage.append(at + at)
         since, most = at - state.usage_window_us, state.usage_max
         while len(usage) > most or (usage and usage[0] >> 1 <= since):
             sender.usage_high -= usage.popleft() & 1

@@ -51,7 +51,7 @@ def retention_due(state: ProjectState) -> int | None:
         over = due if over is None or due < over else over
     if state.threads:
         over = earliest(over, next(iter(state.threads.values())).last_at + retention.thread_idle_us)
-    return None if over is None else (over // interval + 1) * interval
+    return None if over is None else over - over % interval + interval
 
 
 def fire_retention(decision: Decision) -> int:
