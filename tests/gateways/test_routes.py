@@ -8,7 +8,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from tocsin.gateways.http.routes import CompleteRoute, HubApp, with_exact_paths
+from tocsin.gateways.complete_route import CompleteRoute
+from tocsin.gateways.http.routes import HubApp, with_exact_paths
 from tocsin.wire.table import OPERATIONS
 
 

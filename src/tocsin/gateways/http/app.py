@@ -12,10 +12,11 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from tocsin.core.errors import TocsinError
+from tocsin.gateways.complete_route import CompleteRoute
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.http import openapi
 from tocsin.gateways.http.export import EXPORT, export_project
-from tocsin.gateways.http.routes import CompleteRoute, HubApp
+from tocsin.gateways.http.routes import HubApp
 from tocsin.gateways.http.serving import OperationEndpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.problems import problem_response, unhandled

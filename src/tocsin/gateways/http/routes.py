@@ -7,35 +7,18 @@ A call of an operation or of a tool is answered by an endpoint that answers its 
 exceptions and routing would add nothing but time, so `HubApp` calls such an endpoint at once.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, ExceptionHandler, Receive, Scope, Send
 
-__all__ = ["CompleteRoute", "HubApp", "with_exact_paths"]
+from tocsin.gateways.complete_route import CompleteRoute
+
+__all__ = ["HubApp", "with_exact_paths"]
 
 _FOUND = "tocsin.route"
-
-
-class CompleteRoute(Route):
-    """The route of an endpoint that answers its own failures.
-
-    `called` are the methods with which the endpoint is called at once; by default all methods of the route.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        endpoint: ASGIApp,
-        *,
-        name: str,
-        methods: Collection[str] | None = None,
-        called: Collection[str] = (),
-    ) -> None:
-        super().__init__(path, endpoint, name=name, methods=methods)
-        self.called = called or methods or ()
 
 
 class HubApp(Starlette):

@@ -21,8 +21,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tocsin.core.errors import TocsinError, refusal
+from tocsin.gateways.complete_route import CompleteRoute
 from tocsin.gateways.endpoints import Endpoint
-from tocsin.gateways.http.routes import CompleteRoute
 from tocsin.gateways.identity import identify
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.mcp.calling import call_tool
