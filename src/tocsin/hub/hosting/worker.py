@@ -60,7 +60,8 @@ class Worker:
             else:
                 self._loop.call_soon_threadsafe(ended, result, None)
 
-        def ended(result: Result | None, error: Exception | None) -> None:
+        # Quoted, because an annotation of an inner function is evaluated at every call of the outer one.
+        def ended(result: "Result | None", error: "Exception | None") -> None:
             self._under_way -= 1
             done(result, error)
 
@@ -71,7 +72,7 @@ class Worker:
         """Run a job and wait for its result."""
         future: asyncio.Future[Result] = self._loop.create_future()
 
-        def done(result: Result | None, error: Exception | None) -> None:
+        def done(result: "Result | None", error: "Exception | None") -> None:
             if future.cancelled():
                 return
             if error is not None:
