@@ -11,8 +11,8 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
-from tocsin.journal.checksums import sealer
-from tocsin.journal.columns import Row, Table, row_writer
+from tocsin.journal.checksums import row_writer
+from tocsin.journal.columns import Row, Table
 from tocsin.journal.records import LIFE_ENTRIES, life_text
 from tocsin.journal.table_definitions import (
     AGENT_COLUMNS,
@@ -30,19 +30,21 @@ from tocsin.journal.table_definitions import (
     SESSIONS,
     THREAD_COLUMNS,
     THREADS,
-    MessageDetails,
 )
 from tocsin.journal.tables import Batch, Standing
 
 __all__ = ["batch_of", "discard"]
 
-_message_row = row_writer(MESSAGE_COLUMNS, FAILURE_COLUMNS, DETAIL_COLUMNS)
-_agent_values = row_writer(AGENT_COLUMNS)
-_session_values = row_writer(SESSION_COLUMNS)
-_broadcast_values = row_writer(BROADCAST_COLUMNS)
-_thread_values = row_writer(THREAD_COLUMNS)
-_policy_values = row_writer(POLICY_COLUMNS)
-_seal_message = sealer(MESSAGES)
+# Values that no struct has are given in the order in which the table definition names them.
+_message_row = row_writer(
+    MESSAGES, MESSAGE_COLUMNS, FAILURE_COLUMNS, given=tuple(column.name for column in DETAIL_COLUMNS)
+)
+_agent_row = row_writer(AGENTS, AGENT_COLUMNS, given=("registered_seq", "retired_at"))
+_session_row = row_writer(SESSIONS, SESSION_COLUMNS, given=("opened_seq", "closed_at"))
+_broadcast_row = row_writer(BROADCASTS, BROADCAST_COLUMNS, given=("seq", "created_at"))
+_thread_row = row_writer(THREADS, THREAD_COLUMNS, given=("touched_seq",))
+_policy_row = row_writer(POLICIES, POLICY_COLUMNS, given=("seq",))
+_document_row = row_writer(DOCUMENTS, given=("kind", "id", "document"))
 #: Stands for the failures of a message that had none: all columns are null.
 _NO_FAILURE = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
 _OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
@@ -75,16 +77,13 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         held=capture.held,
     )
     facts = _facts_of(capture, pause)
-    # Values that no struct has follow in the order in which the table definition names them.
     rows: list[tuple[Table, list[Row]]] = [
-        _sealed(POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
-        _sealed(AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
-        _sealed(
-            SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]
-        ),
-        _sealed(BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
-        _sealed(DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
-        _sealed(THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
+        (POLICIES, [_policy_row(event, seq) for seq, event in facts.policies]),
+        (AGENTS, [_agent_row(row, seq, retired_at or None) for row, seq, retired_at in capture.agents]),
+        (SESSIONS, [_session_row(row, seq, closed_at or None) for row, seq, closed_at in capture.sessions]),
+        (BROADCASTS, [_broadcast_row(event, seq, event.at) for seq, event in facts.broadcasts]),
+        (DOCUMENTS, [_document_row(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
+        (THREADS, [_thread_row(thread, seq) for thread, seq in capture.threads]),
     ]
     return Batch(
         standing=standing,
@@ -112,11 +111,6 @@ def discard(capture: Capture, pause: Callable[[], None]) -> None:
         for _ in range(min(_DISCARD, len(messages))):
             messages.popitem()
         pause()
-
-
-def _sealed(table: Table, rows: list[Row]) -> tuple[Table, list[Row]]:
-    """Append the checksums to rows."""
-    return table, list(map(sealer(table), rows))
 
 
 class _EventFacts:
@@ -199,7 +193,9 @@ def _message(
     message: Message, facts: _EventFacts, capture: Capture, payload: bytes | None, metadata: bytes | None
 ) -> Row:
     number = message.seq
-    details = MessageDetails(
+    return _message_row(
+        message,
+        capture.failures.get(number, _NO_FAILURE),
         message.message_id if message.broadcast_id is None else signal_id(message),
         payload,
         metadata,
@@ -210,7 +206,6 @@ def _message(
         number not in capture.forgotten,
         life_text(facts.lives.pop(number)),
     )
-    return _seal_message(_message_row(message, capture.failures.get(number, _NO_FAILURE), details))
 
 
 def _ended_at(message: Message) -> int | None:
