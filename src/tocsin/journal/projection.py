@@ -4,7 +4,7 @@ It works on copies only and runs in the thread that writes the tables.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -36,7 +36,7 @@ from tocsin.journal.tables import Batch, Standing
 __all__ = ["batch_of", "discard"]
 
 # Values that no struct has are given in the order in which the table definition names them.
-_message_row = row_writer(
+_message_row: Final = row_writer(
     MESSAGES, MESSAGE_COLUMNS, FAILURE_COLUMNS, given=tuple(column.name for column in DETAIL_COLUMNS)
 )
 _agent_row = row_writer(AGENTS, AGENT_COLUMNS, given=("registered_seq", "retired_at"))
@@ -46,8 +46,13 @@ _thread_row = row_writer(THREADS, THREAD_COLUMNS, given=("touched_seq",))
 _policy_row = row_writer(POLICIES, POLICY_COLUMNS, given=("seq",))
 _document_row = row_writer(DOCUMENTS, given=("kind", "id", "document"))
 #: Stands for the failures of a message that had none: all columns are null.
-_NO_FAILURE = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
-_OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
+_NO_FAILURE: Final = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
+# Constants of this module, because looking them up in another one takes as long as using them.
+_HELD: Final = State.HELD
+_QUEUED: Final = State.QUEUED
+_OFFERED: Final = State.OFFERED
+_DELIVERED: Final = State.DELIVERED
+_life_text: Final = life_text
 #: Events between two pauses, and rows of messages, which take ten times as long.
 _PAUSE_EVENTS = 128
 _PAUSE_ROWS = 32
@@ -133,32 +138,40 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     facts = _EventFacts()
     accepted, lives, offered, entries = facts.accepted, facts.lives, facts.offered, LIFE_ENTRIES
     latest: dict[str, int] = {}
+    about_one, about_several = MESSAGE_EVENTS, LEVEL_EVENTS
+    accepted_kind, offered_kind, died, released = (
+        ev.MessageAccepted,
+        ev.MessageOffered,
+        ev.MessageDied,
+        ev.MessageReleased,
+    )
     event: Any
     for seq, event in enumerate(capture.events, capture.first_seq):
         if not seq % _PAUSE_EVENTS:
             pause()
         kind = type(event)
-        if kind is ev.MessageAccepted:
+        if kind is accepted_kind:
             accepted[seq] = event
             lives[seq] = [entries[kind](seq, event)]
             if event.broadcast is not None:
                 facts.broadcast_of[seq] = latest[event.broadcast]
-        elif kind in MESSAGE_EVENTS:
+        elif kind in about_one:
             number = event.message
             entry = entries[kind](seq, event)
-            if number in lives:
-                lives[number].append(entry)
+            life = lives.get(number)
+            if life is not None:
+                life.append(entry)
             else:
                 lives[number] = [entry]
-            if kind is ev.MessageOffered:
+            if kind is offered_kind:
                 offered[number] = seq
-            elif kind is ev.MessageDied:
+            elif kind is died:
                 facts.died[number] = seq
-            elif kind is ev.MessageReleased and event.payload:
+            elif kind is released and event.payload:
                 facts.changed[number] = event.payload
-        elif kind in LEVEL_EVENTS:
+        elif kind in about_several:
             entry = entries[kind](seq, event)
-            for number in LEVEL_EVENTS[kind](event):
+            for number in about_several[kind](event):
                 lives.setdefault(number, []).append(entry)
         elif kind is ev.BroadcastAccepted:
             latest[event.broadcast] = seq
@@ -200,18 +213,21 @@ def _message(
         payload,
         metadata,
         facts.broadcast_of.get(number),
-        None if message.state in _OPEN else _ended_at(message),
+        _ended_at(message),
         facts.offered.get(number),
         facts.died.get(number),
         number not in capture.forgotten,
-        life_text(facts.lives.pop(number)),
+        _life_text(facts.lives.pop(number)),
     )
 
 
 def _ended_at(message: Message) -> int | None:
-    """Return the time from which on nothing more is expected to happen to a message that is not open."""
+    """Return the time from which on nothing more is expected to happen to a message; null while it is open."""
+    state: object = message.state
+    if state is _HELD or state is _QUEUED or state is _OFFERED:
+        return None
     # Written out, because it is called for every message.
-    at = NEVER if message.state is State.DELIVERED and message.ack_required else message.delivered_at
+    at = NEVER if state is _DELIVERED and message.ack_required else message.delivered_at
     if message.processed_at > at:
         at = message.processed_at
     if message.acked_at > at:

@@ -43,12 +43,14 @@ __all__ = [
 
 def _enum(members: type[StrEnum], null: StrEnum | None = None) -> Codec:
     """Return the codec of an enum; the column is null for the member `null`."""
-    by_value, by_member = f"{members.__name__}_by_value", f"{members.__name__}_by_member"
+    by_value = f"{members.__name__}_by_value"
     values = {None if member is null else member.value: member for member in members}
+    names: dict[str, Any] = {by_value: values}
     if null is None:
-        return Codec("{0}._value_", f"{by_value}[{{0}}]", {by_value: values})
-    stored = {member: value for value, member in values.items()}
-    return Codec(f"{by_member}[{{0}}]", f"{by_value}[{{0}}]", {by_value: values, by_member: stored})
+        return Codec("{0}._value_", f"{by_value}[{{0}}]", names)
+    # Compared, and not looked up in a dictionary: the hash of a member is a function of Python.
+    nothing = f"{members.__name__}_{null.name}"
+    return Codec(f"(None if {{0}} is {nothing} else {{0}}._value_)", f"{by_value}[{{0}}]", names | {nothing: null})
 
 
 _JSON = msgspec.json.Encoder()
