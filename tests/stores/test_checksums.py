@@ -27,6 +27,9 @@ from tocsin.journal.recovery import rebuild, reopen
 from tocsin.journal.table_definitions import AGENTS, MESSAGES, RECOVERED
 from tocsin.journal.tables import Tables
 
+#: Place of the sequence number in a row.
+SEQ = MESSAGES.names.index("seq")
+
 
 def damage_tables(store: Store, sql: str) -> None:
     """Change the tables behind the hub's back; on PostgreSQL they are in the journal's database."""
@@ -137,7 +140,7 @@ def test_two_payloads_that_changed_places_are_found(
 ) -> None:
     tables, _ = project_tables
     payload, digest = MESSAGES.names.index("payload"), MESSAGES.names.index("digest")
-    live = [row[0] for row in tables.rows(MESSAGES, RECOVERED[MESSAGES]) if row[payload] and row[digest] is None]
+    live = [row[SEQ] for row in tables.rows(MESSAGES, RECOVERED[MESSAGES]) if row[payload] and row[digest] is None]
     assert len(live) > 1
     for name in ("payload", "payload_checksum"):
         damage_tables(
@@ -152,7 +155,7 @@ def test_two_payloads_that_changed_places_are_found(
 def lives(tables: Tables) -> dict[int, list[object]]:
     """Return the history of every message, forgotten ones included."""
     life = MESSAGES.names.index("life")
-    return {row[0]: [msgspec.json.decode(line) for line in row[life].splitlines()] for row in tables.rows(MESSAGES)}
+    return {row[SEQ]: [msgspec.json.decode(line) for line in row[life].splitlines()] for row in tables.rows(MESSAGES)}
 
 
 def test_damaged_tables_are_rebuilt_from_the_journal(
@@ -196,6 +199,23 @@ def test_a_sealed_row_is_intact() -> None:
     stored = tuple({True: 1, 2: 2.0}.get(value, value) if type(value) in (bool, int) else value for value in sealed)
     assert verifier(AGENTS)(stored) is None
     assert verifier(AGENTS)(("bob", *sealed[1:])) == "its columns"
+
+
+def test_checksums_of_messages_are_those_of_rows_that_are_stored() -> None:
+    """The order of a row may change; the order in which its checksum covers the columns may not."""
+    columns = [column for column in MESSAGES.columns if not is_checksum(column)]
+    values = {
+        column.name: column.name if column.kind is Kind.TEXT else len(column.name)
+        for column in columns
+        if column.kind not in (Kind.BODY, Kind.BYTES)
+    }
+    row = sealer(MESSAGES)(tuple(values.get(column.name, column.name.encode()) for column in columns))
+    found = dict(zip(MESSAGES.names, row, strict=True))
+    assert (found["checksum"], found["payload_checksum"], found["dead_seq_checksum"]) == (
+        2296854070,
+        887975393,
+        1680853262,
+    )
 
 
 def test_a_replaced_group_breaks_the_chain(store: Store, journal: Journal) -> None:

@@ -22,6 +22,9 @@ from tocsin.journal.log import EventLog, tail
 from tocsin.journal.table_definitions import MESSAGES, POLICIES
 from tocsin.journal.tables import Tables
 
+#: Place of the sequence number in a row.
+SEQ = MESSAGES.names.index("seq")
+
 OPEN = [State.QUEUED.value, State.OFFERED.value]
 
 
@@ -149,7 +152,7 @@ def test_messages_are_found_by_what_they_are(journal: Journal, tables: Tables) -
         pass
     accepted = [(seq, event) for seq, event in tail(journal, 0) if isinstance(event, MessageAccepted)]
     kind = Counter(event.message_type for _, event in accepted).most_common(1)[0][0]
-    rows = {row[0]: dict(zip(MESSAGES.names, row, strict=True)) for row in tables.rows(MESSAGES)}
+    rows = {row[SEQ]: dict(zip(MESSAGES.names, row, strict=True)) for row in tables.rows(MESSAGES)}
     middle = rows[accepted[len(accepted) // 2][0]]["created_at"]
 
     def found(wanted: Wanted, depth: int = 10**9) -> list[int]:

@@ -22,6 +22,9 @@ from tocsin.journal.recovery import reopen
 from tocsin.journal.table_definitions import AGENTS, MESSAGES, POLICIES, SESSIONS
 from tocsin.journal.tables import Tables
 
+#: Place of the sequence number in a row.
+SEQ = MESSAGES.names.index("seq")
+
 
 def fingerprint(state: ProjectState) -> bytes:
     return msgspec.msgpack.encode(take(state))
@@ -169,10 +172,10 @@ def test_a_message_that_lived_and_ended_between_two_projections_is_one_row(journ
             accepted.add(seq)
     batch = batch_of(exchange.capture())
     rows = list(batch.new_messages)
-    assert [row[0] for row in rows] == sorted(accepted)
+    assert [row[SEQ] for row in rows] == sorted(accepted)
     assert not list(batch.changed_messages)
     tables.write(msgspec.structs.replace(batch, new_messages=rows, changed_messages=[]))
-    assert [row[0] for row in tables.rows(MESSAGES, order="seq")] == sorted(accepted)
+    assert [row[SEQ] for row in tables.rows(MESSAGES, order="seq")] == sorted(accepted)
     tables.close()
 
 
@@ -196,6 +199,6 @@ def test_ended_messages_are_pruned_once_nobody_remembers_them(journal: Journal) 
         pass
     while tables.prune(1 << 60, 100):
         pass
-    assert {row[0] for row in tables.rows(MESSAGES)} == remembered
+    assert {row[SEQ] for row in tables.rows(MESSAGES)} == remembered
     assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
     tables.close()

@@ -43,7 +43,10 @@ def records(root: Path) -> list[dict[str, Any]]:
     return [msgspec.json.decode(line) for path in files for line in read_segment(path)]
 
 
-def test_segments_hold_every_event_once_by_name(journal: Journal, tables: Tables, tmp_path: Path) -> None:
+def test_segments_hold_every_event_once_by_name(
+    journal: Journal, tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tocsin.journal.segments._CHUNK_BYTES", 1_000)  # smaller than a segment
     lived(journal, tables, 21, 500, 0.0)
     root = tmp_path / "segments"
     cut_all(Exporter(journal, tables, root), storage(segment_bytes_max=20_000))

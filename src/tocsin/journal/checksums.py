@@ -14,10 +14,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from struct import Struct
+from typing import Any
 
 import msgspec
 
-from tocsin.journal.columns import Column, Kind, Row, Table, Update, compiled
+from tocsin.journal.columns import Column, Kind, Row, Table, Update, codec_names, compiled
 from tocsin.journal.errors import TablesDamaged
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "group_checksum",
     "is_checksum",
     "key_of",
+    "row_writer",
     "sealed",
     "sealer",
     "verified",
@@ -43,7 +45,7 @@ FROM_BEFORE = "from before"
 _HEADER = Struct(">qqqq")
 _LINK = Struct(">II")
 _PACK = msgspec.msgpack.Encoder().encode
-_NAMES = {"crc32": zlib.crc32, "pack": _PACK, "FROM_BEFORE": FROM_BEFORE}
+_NAMES = {"crc32": zlib.crc32, "packed": _PACK, "FROM_BEFORE": FROM_BEFORE}
 
 
 def group_checksum(first_seq: int, last_seq: int, at: int, epoch: int, events: bytes) -> int:
@@ -77,33 +79,56 @@ def sealed(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return (*columns, *own, Column(CHECKSUM, Kind.INT, update, sealed=False))
 
 
+def row_writer(table: Table, *groups: tuple[Column, ...], given: tuple[str, ...] = ()) -> Callable[..., Row]:
+    """Build the function that makes a row of a table, with its checksums.
+
+    It takes one struct for each group of columns, and then the values of the columns that are named in `given`.
+    """
+    arguments = [f"record_{number}" for number in range(len(groups))] + [f"column_{name}" for name in given]
+    lines = [
+        f"column_{column.name} = {column.codec.write.format(f'record_{number}.{column.field}')}"
+        for number, columns in enumerate(groups)
+        for column in columns
+    ]
+    return _row_function(table, arguments, lines, codec_names(table.columns))
+
+
 @cache
 def sealer(table: Table) -> Callable[[Row], Row]:
-    """Build the function that appends its checksums to a row of a table."""
-    own = _own(table)
-    seals = [f"None if row[{place}] is None else {_own_checksum(column, place)}" for place, column in own]
-    seals.append(_row_checksum(table, _WRITTEN))
-    source = f"def function(row):\n    {_seed(table)}\n    return (*row, {', '.join(seals)})"
-    function: Callable[[Row], Row] = compiled(source, **_NAMES)
+    """Build the function that makes a row of a table out of the values of all columns but the checksums."""
+    columns = ", ".join(f"column_{column.name}" for column in table.columns if not is_checksum(column))
+    return _row_function(table, ["row"], [f"{columns}, = row"], {})
+
+
+def _row_function(table: Table, arguments: list[str], lines: list[str], names: dict[str, Any]) -> Callable[..., Row]:
+    """Build a function that assigns the columns by some lines and returns the row."""
+    sums = {
+        f"{column.name}_{CHECKSUM}": f"None if column_{column.name} is None else {_own_checksum(column)}"
+        for column in _own(table)
+    }
+    sums[CHECKSUM] = _row_checksum(table, _WRITTEN)
+    values = ", ".join(sums.get(name, f"column_{name}") for name in table.names)
+    body = "".join(f"    {line}\n" for line in [*lines, _seed(table)])
+    source = f"def function({', '.join(arguments)}):\n{body}    return ({values},)"
+    function: Callable[..., Row] = compiled(source, **_NAMES, **names)
     return function
 
 
 @cache
 def verifier(table: Table) -> Callable[[Row], str | None]:
     """Build the function that returns null for an intact row, else the damaged part, or `FROM_BEFORE`."""
-    own = _own(table)
-    width = len(table.columns)
     lines = [
+        f"{', '.join(f'column_{name}' for name in table.names)}, = row",
         _seed(table),
-        f"if row[{width - 1}] is None: return FROM_BEFORE",
-        f"if row[{width - 1}] != {_row_checksum(table, _READ)}: return 'its columns'",
+        f"if column_{CHECKSUM} is None: return FROM_BEFORE",
+        f"if column_{CHECKSUM} != {_row_checksum(table, _READ)}: return 'its columns'",
     ]
     missing: list[str] = []
-    for number, (place, column) in enumerate(own):
-        kept = f"row[{width - 1 - len(own) + number}]"
-        wrong = f"row[{place}] is None or {kept} != {_own_checksum(column, place)}"
+    for column in _own(table):
+        value, kept = f"column_{column.name}", f"column_{column.name}_{CHECKSUM}"
+        wrong = f"{value} is None or {kept} != {_own_checksum(column)}"
         lines.append(f"if {kept} is not None and ({wrong}): return {column.name!r}")
-        missing.append(f"if {kept} is None and row[{place}] is not None: return FROM_BEFORE")
+        missing.append(f"if {kept} is None and {value} is not None: return FROM_BEFORE")
     # A value whose type has changed cannot be encoded as its column's type.
     body = "".join(f"        {line}\n" for line in [*lines, *missing])
     source = f"def function(row):\n    try:\n{body}    except (TypeError, OverflowError): return 'its columns'"
@@ -131,9 +156,9 @@ def is_checksum(column: Column) -> bool:
     return column.name == CHECKSUM or column.name.endswith(f"_{CHECKSUM}")
 
 
-def _own(table: Table) -> list[tuple[int, Column]]:
-    """Return the columns that have a checksum of their own, with their places."""
-    return [(place, column) for place, column in enumerate(table.columns) if _has_own(column)]
+def _own(table: Table) -> list[Column]:
+    """Return the columns that have a checksum of their own."""
+    return [column for column in table.columns if _has_own(column)]
 
 
 def _has_own(column: Column) -> bool:
@@ -142,32 +167,26 @@ def _has_own(column: Column) -> bool:
 
 def _seed(table: Table) -> str:
     """Return the statement that binds a value to the row's key, so that values cannot change places unnoticed."""
-    return f"seed = crc32(pack(row[{table.names.index(table.key)}]))" if _own(table) else "pass"
+    return f"seed = crc32(packed(column_{table.key}))" if _own(table) else "pass"
 
 
-def _own_checksum(column: Column, place: int) -> str:
-    return f"crc32({f'row[{place}]' if column.kind in (Kind.BODY, Kind.BYTES) else f'pack(row[{place}])'}, seed)"
+def _own_checksum(column: Column) -> str:
+    value = f"column_{column.name}"
+    return f"crc32({value if column.kind in (Kind.BODY, Kind.BYTES) else f'packed({value})'}, seed)"
 
 
 #: Expressions for values that must be the same before they are stored and after they were read, on every store: a
 #: number in a REAL column is read as a float, and SQLite reads a truth value as a number.
-_WRITTEN = {Kind.REAL: "row[{0}] + 0.0"}
-_READ = {Kind.REAL: "row[{0}] + 0.0", Kind.BOOL: "bool(row[{0}])"}
+_WRITTEN = {Kind.REAL: "{0} + 0.0"}
+_READ = {Kind.REAL: "{0} + 0.0", Kind.BOOL: "bool({0})"}
 
 
 def _row_checksum(table: Table, conversions: dict[Kind, str]) -> str:
-    """Return the expression for the checksum of a row; values that need no conversion are taken in slices."""
-    parts: list[str] = []
-    begun: int | None = None
-    for place, column in enumerate((*table.columns, None)):
-        covered = column is not None and column.sealed and column.update in (Update.SET, Update.KEEP)
-        conversion = conversions.get(column.kind) if column is not None and covered else None
-        if covered and conversion is None:
-            begun = place if begun is None else begun
-            continue
-        if begun is not None:
-            parts.append(f"*row[{begun}:{place}]")
-            begun = None
-        if conversion is not None:
-            parts.append(conversion.format(place))
-    return f"crc32(pack(({', '.join(parts)},)))"
+    """Return the expression for the checksum of a row."""
+    by_name = {column.name: column for column in table.columns}
+    values = ", ".join(
+        conversions.get(column.kind, "{0}").format(f"column_{column.name}")
+        for column in map(by_name.__getitem__, table.checksum_order or table.names)
+        if column.sealed and column.update in (Update.SET, Update.KEEP)
+    )
+    return f"crc32(packed(({values},)))"

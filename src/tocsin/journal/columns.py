@@ -1,9 +1,9 @@
-"""Columns, tables, and the functions that turn structs into rows and rows into structs.
+"""Columns, tables, and the functions that turn rows into structs.
 
 Theory of operation. A column is declared once, with the struct field that it stores and the codec between the two.
-`row_writer` and `row_reader` write the source of a function for a list of columns and compile it when the package is
-imported, as `dataclasses` does for `__init__`. Rows are made for every message, so these functions contain one
-expression per column and no loop and no call that a hand-written function would not have.
+`row_reader`, and `row_writer` of `tocsin.journal.checksums`, write the source of a function for a list of columns and
+compile it when the package is imported, as `dataclasses` does for `__init__`. Rows are made for every message, so these
+functions contain one expression per column and no loop and no call that a hand-written function would not have.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["PLAIN", "Codec", "Column", "Kind", "Row", "Table", "Update", "compiled", "row_reader", "row_writer"]
+__all__ = ["PLAIN", "Codec", "Column", "Kind", "Row", "Table", "Update", "codec_names", "compiled", "row_reader"]
 
 Row = tuple[Any, ...]
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -88,6 +88,8 @@ class Table(msgspec.Struct, frozen=True, eq=False):
     name: str
     key: str
     columns: tuple[Column, ...]
+    #: Names of the columns in the order in which the checksum of a row covers them; empty if it is that of a row.
+    checksum_order: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,19 +106,6 @@ class Table(msgspec.Struct, frozen=True, eq=False):
         return itemgetter(*[self.names.index(name) for name in names])
 
 
-def row_writer(*groups: tuple[Column, ...]) -> Callable[..., Row]:
-    """Build the function that returns the values of some columns; it takes one struct for each group of columns."""
-    arguments = ", ".join(f"record_{number}" for number in range(len(groups)))
-    values = ", ".join(
-        column.codec.write.format(f"record_{number}.{column.field}")
-        for number, columns in enumerate(groups)
-        for column in columns
-    )
-    names = [name for columns in groups for name in _codec_names(columns).items()]
-    function: Callable[..., Row] = compiled(f"def function({arguments}): return ({values},)", **dict(names))
-    return function
-
-
 def row_reader(
     struct: type[Record], table: Table, columns: tuple[Column, ...], given: tuple[str, ...] = ()
 ) -> Callable[..., Record]:
@@ -131,11 +120,12 @@ def row_reader(
     sources |= {name: name for name in given}
     values = ", ".join(sources[name] for name in struct.__struct_fields__)
     source = f"def function({', '.join(('row', *given))}):\n    {row}, = row\n    return struct({values})"
-    function: Callable[..., Record] = compiled(source, struct=struct, **_codec_names(columns))
+    function: Callable[..., Record] = compiled(source, struct=struct, **codec_names(columns))
     return function
 
 
-def _codec_names(columns: tuple[Column, ...]) -> dict[str, Any]:
+def codec_names(columns: tuple[Column, ...]) -> dict[str, Any]:
+    """Return what the names in the codecs of columns stand for."""
     return {name: value for column in columns for name, value in column.codec.names.items()}
 
 

@@ -4,15 +4,15 @@ It works on copies only and runs in the thread that writes the tables.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
-from tocsin.journal.checksums import sealer
-from tocsin.journal.columns import Row, Table, row_writer
+from tocsin.journal.checksums import row_writer
+from tocsin.journal.columns import Row, Table
 from tocsin.journal.records import LIFE_ENTRIES, life_text
 from tocsin.journal.table_definitions import (
     AGENT_COLUMNS,
@@ -30,22 +30,29 @@ from tocsin.journal.table_definitions import (
     SESSIONS,
     THREAD_COLUMNS,
     THREADS,
-    MessageDetails,
 )
 from tocsin.journal.tables import Batch, Standing
 
 __all__ = ["batch_of", "discard"]
 
-_message_row = row_writer(MESSAGE_COLUMNS, FAILURE_COLUMNS, DETAIL_COLUMNS)
-_agent_values = row_writer(AGENT_COLUMNS)
-_session_values = row_writer(SESSION_COLUMNS)
-_broadcast_values = row_writer(BROADCAST_COLUMNS)
-_thread_values = row_writer(THREAD_COLUMNS)
-_policy_values = row_writer(POLICY_COLUMNS)
-_seal_message = sealer(MESSAGES)
+# Values that no struct has are given in the order in which the table definition names them.
+_message_row: Final = row_writer(
+    MESSAGES, MESSAGE_COLUMNS, FAILURE_COLUMNS, given=tuple(column.name for column in DETAIL_COLUMNS)
+)
+_agent_row = row_writer(AGENTS, AGENT_COLUMNS, given=("registered_seq", "retired_at"))
+_session_row = row_writer(SESSIONS, SESSION_COLUMNS, given=("opened_seq", "closed_at"))
+_broadcast_row = row_writer(BROADCASTS, BROADCAST_COLUMNS, given=("seq", "created_at"))
+_thread_row = row_writer(THREADS, THREAD_COLUMNS, given=("touched_seq",))
+_policy_row = row_writer(POLICIES, POLICY_COLUMNS, given=("seq",))
+_document_row = row_writer(DOCUMENTS, given=("kind", "id", "document"))
 #: Stands for the failures of a message that had none: all columns are null.
-_NO_FAILURE = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
-_OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
+_NO_FAILURE: Final = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
+# Constants of this module, because looking them up in another one takes as long as using them.
+_HELD: Final = State.HELD
+_QUEUED: Final = State.QUEUED
+_OFFERED: Final = State.OFFERED
+_DELIVERED: Final = State.DELIVERED
+_life_text: Final = life_text
 #: Events between two pauses, and rows of messages, which take ten times as long.
 _PAUSE_EVENTS = 128
 _PAUSE_ROWS = 32
@@ -75,16 +82,13 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         held=capture.held,
     )
     facts = _facts_of(capture, pause)
-    # Values that no struct has follow in the order in which the table definition names them.
     rows: list[tuple[Table, list[Row]]] = [
-        _sealed(POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
-        _sealed(AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
-        _sealed(
-            SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]
-        ),
-        _sealed(BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
-        _sealed(DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
-        _sealed(THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
+        (POLICIES, [_policy_row(event, seq) for seq, event in facts.policies]),
+        (AGENTS, [_agent_row(row, seq, retired_at or None) for row, seq, retired_at in capture.agents]),
+        (SESSIONS, [_session_row(row, seq, closed_at or None) for row, seq, closed_at in capture.sessions]),
+        (BROADCASTS, [_broadcast_row(event, seq, event.at) for seq, event in facts.broadcasts]),
+        (DOCUMENTS, [_document_row(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
+        (THREADS, [_thread_row(thread, seq) for thread, seq in capture.threads]),
     ]
     return Batch(
         standing=standing,
@@ -114,11 +118,6 @@ def discard(capture: Capture, pause: Callable[[], None]) -> None:
         pause()
 
 
-def _sealed(table: Table, rows: list[Row]) -> tuple[Table, list[Row]]:
-    """Append the checksums to rows."""
-    return table, list(map(sealer(table), rows))
-
-
 class _EventFacts:
     """Facts about messages that are in the events of a capture and not in the messages."""
 
@@ -139,32 +138,40 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     facts = _EventFacts()
     accepted, lives, offered, entries = facts.accepted, facts.lives, facts.offered, LIFE_ENTRIES
     latest: dict[str, int] = {}
+    about_one, about_several = MESSAGE_EVENTS, LEVEL_EVENTS
+    accepted_kind, offered_kind, died, released = (
+        ev.MessageAccepted,
+        ev.MessageOffered,
+        ev.MessageDied,
+        ev.MessageReleased,
+    )
     event: Any
     for seq, event in enumerate(capture.events, capture.first_seq):
         if not seq % _PAUSE_EVENTS:
             pause()
         kind = type(event)
-        if kind is ev.MessageAccepted:
+        if kind is accepted_kind:
             accepted[seq] = event
             lives[seq] = [entries[kind](seq, event)]
             if event.broadcast is not None:
                 facts.broadcast_of[seq] = latest[event.broadcast]
-        elif kind in MESSAGE_EVENTS:
+        elif kind in about_one:
             number = event.message
             entry = entries[kind](seq, event)
-            if number in lives:
-                lives[number].append(entry)
+            life = lives.get(number)
+            if life is not None:
+                life.append(entry)
             else:
                 lives[number] = [entry]
-            if kind is ev.MessageOffered:
+            if kind is offered_kind:
                 offered[number] = seq
-            elif kind is ev.MessageDied:
+            elif kind is died:
                 facts.died[number] = seq
-            elif kind is ev.MessageReleased and event.payload:
+            elif kind is released and event.payload:
                 facts.changed[number] = event.payload
-        elif kind in LEVEL_EVENTS:
+        elif kind in about_several:
             entry = entries[kind](seq, event)
-            for number in LEVEL_EVENTS[kind](event):
+            for number in about_several[kind](event):
                 lives.setdefault(number, []).append(entry)
         elif kind is ev.BroadcastAccepted:
             latest[event.broadcast] = seq
@@ -199,24 +206,28 @@ def _message(
     message: Message, facts: _EventFacts, capture: Capture, payload: bytes | None, metadata: bytes | None
 ) -> Row:
     number = message.seq
-    details = MessageDetails(
+    return _message_row(
+        message,
+        capture.failures.get(number, _NO_FAILURE),
         message.message_id if message.broadcast_id is None else signal_id(message),
         payload,
         metadata,
         facts.broadcast_of.get(number),
-        None if message.state in _OPEN else _ended_at(message),
+        _ended_at(message),
         facts.offered.get(number),
         facts.died.get(number),
         number not in capture.forgotten,
-        life_text(facts.lives.pop(number)),
+        _life_text(facts.lives.pop(number)),
     )
-    return _seal_message(_message_row(message, capture.failures.get(number, _NO_FAILURE), details))
 
 
 def _ended_at(message: Message) -> int | None:
-    """Return the time from which on nothing more is expected to happen to a message that is not open."""
+    """Return the time from which on nothing more is expected to happen to a message; null while it is open."""
+    state: object = message.state
+    if state is _HELD or state is _QUEUED or state is _OFFERED:
+        return None
     # Written out, because it is called for every message.
-    at = NEVER if message.state is State.DELIVERED and message.ack_required else message.delivered_at
+    at = NEVER if state is _DELIVERED and message.ack_required else message.delivered_at
     if message.processed_at > at:
         at = message.processed_at
     if message.acked_at > at:

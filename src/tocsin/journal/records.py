@@ -14,7 +14,7 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.events import EVENT_TYPES, Event
 from tocsin.journal.columns import compiled
 
-__all__ = ["DOCUMENTS", "LIFE_ENTRIES", "life_text", "record_of"]
+__all__ = ["DOCUMENTS", "LIFE_ENTRIES", "RECORDS", "RECORDS_WITH_PAYLOADS", "life_text", "record_of"]
 
 #: Fields that hold JSON documents of their own.
 DOCUMENTS = frozenset({"payload", "metadata", "policy"})
@@ -61,20 +61,48 @@ def life_text(entries: list[msgspec.Struct]) -> bytes:
     return _JSON.encode_lines(entries)[:-1]
 
 
-def record_of(project: str, seq: int, event: Event, *, payloads: bool) -> dict[str, Any]:
-    """Return an event as a record; payload and metadata only on request, policies always.
+class _RecordMakers(dict[type, Callable[[str, int, Any], msgspec.Struct]]):
+    """Functions that make the record of an event, by kind of event, built when first used.
 
-    The metadata of the bus's own notices are always included: their subject decides which notices are folded.
+    A record is a struct with the fields of the JSON object, so that it is encoded without any dictionary. Documents are
+    included as they are. Payload and metadata only where they are asked for, policies always. The metadata of the bus's
+    own notices are always included: their subject decides which notices are folded.
     """
-    record: dict[str, Any] = {"kind": type(event).__name__, "project": project, "seq": seq}
-    for name in _FIELDS[type(event)]:
-        value = getattr(event, name)
+
+    def __init__(self, *, payloads: bool) -> None:
+        super().__init__()
+        self._payloads = payloads
+
+    def __missing__(self, kind: type) -> Callable[[str, int, Any], msgspec.Struct]:
+        values = {name: value for name in _FIELDS[kind] if (value := self._value(name, _FIELDS[kind]))}
+        fields = [(name, Any) for name in ("project", "seq", *values)]
+        record = msgspec.defstruct(f"{kind.__name__}Record", fields, gc=False, tag_field="kind", tag=kind.__name__)
+        source = f"def function(project, seq, event): return record(project, seq, {', '.join(values.values())})"
+        names = {"record": record, "raw": msgspec.Raw, "UNSET": msgspec.UNSET, "BUS": SYSTEM.agent}
+        function: Callable[[str, int, Any], msgspec.Struct] = compiled(source, **names)
+        self[kind] = function
+        return function
+
+    def _value(self, name: str, fields: tuple[str, ...]) -> str:
+        """Return the expression for a field of a record; empty if no record of that kind has the field."""
+        document = f"raw(event.{name}) if event.{name} else None"
         if name not in DOCUMENTS:
-            record[name] = value
-        elif name == "policy" or payloads or (name == "metadata" and _is_notice(event, value)):
-            record[name] = msgspec.Raw(value) if value else None
-    return record
+            return f"event.{name}"
+        if name == "policy" or self._payloads:
+            return document
+        if name == "metadata" and "sender" in fields:
+            return f"UNSET if event.sender != BUS or event.metadata == b'{{}}' else {document}"
+        return ""
 
 
-def _is_notice(event: Event, metadata: bytes) -> bool:
-    return metadata != b"{}" and getattr(event, "sender", None) == SYSTEM.agent
+#: By kind of event, the functions that make its record for a project and a sequence number.
+RECORDS_WITH_PAYLOADS = _RecordMakers(payloads=True)
+RECORDS = _RecordMakers(payloads=False)
+
+
+def record_of(project: str, seq: int, event: Event, *, payloads: bool) -> dict[str, Any]:
+    """Return an event as a record: a dictionary of what its JSON object has."""
+    kind = type(event)
+    record = (RECORDS_WITH_PAYLOADS if payloads else RECORDS)[kind](project, seq, event)
+    values = msgspec.structs.asdict(record).items()
+    return {"kind": kind.__name__} | {name: value for name, value in values if value is not msgspec.UNSET}

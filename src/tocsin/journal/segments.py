@@ -23,7 +23,7 @@ from tocsin.journal.base import Journal
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable
 from tocsin.journal.files import sync_file
 from tocsin.journal.log import events_of, tail
-from tocsin.journal.records import record_of
+from tocsin.journal.records import RECORDS, RECORDS_WITH_PAYLOADS
 from tocsin.journal.tables import Segment, Tables
 
 __all__ = ["Exporter", "read_segment"]
@@ -31,6 +31,8 @@ __all__ = ["Exporter", "read_segment"]
 _JSON = msgspec.json.Encoder()
 _DAY_US = 86_400_000_000
 _TEMPORARY = ".cutting-"
+#: Bytes of lines that are compressed at a time. The interpreter is released meanwhile.
+_CHUNK_BYTES = 32 * 1024
 
 
 class _Record(msgspec.Struct):
@@ -113,18 +115,25 @@ class Exporter:
         self, path: Path, first_seq: int, first: Event, rest: Iterator[tuple[int, Event]], storage: Storage
     ) -> int:
         """Write events up to the segment's limit or the end of their day; return the last one's number."""
-        project, payloads, day = self._journal.project, storage.segment_payloads, first.at // _DAY_US
-        seq, event, size = first_seq, first, 0
+        project, day = self._journal.project, first.at // _DAY_US
+        records = RECORDS_WITH_PAYLOADS if storage.segment_payloads else RECORDS
+        encode_into, size_max = _JSON.encode_into, storage.segment_bytes_max
+        seq, event, size, lines = first_seq, first, 0, bytearray()
         with path.open("wb") as file:
             with zstd.open(file, "wb") as out:
                 while True:
-                    line = _JSON.encode(record_of(project, seq, event, payloads=payloads)) + b"\n"
-                    out.write(line)
-                    size += len(line)
+                    encode_into(records[type(event)](project, seq, event), lines, -1)
+                    lines += b"\n"
                     following = next(rest, None)
-                    if following is None or size >= storage.segment_bytes_max or following[1].at // _DAY_US != day:
+                    if following is None or size + len(lines) >= size_max or following[1].at // _DAY_US != day:
                         break
+                    if len(lines) >= _CHUNK_BYTES:
+                        out.write(lines)
+                        size += len(lines)
+                        lines.clear()
                     seq, event = following
+                out.write(lines)
+                size += len(lines)
             file.flush()
             os.fsync(file.fileno())
         self._bytes_per_event = size / (seq - first_seq + 1)

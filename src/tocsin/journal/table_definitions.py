@@ -22,6 +22,7 @@ __all__ = [
     "AGENT_COLUMNS",
     "BROADCASTS",
     "BROADCAST_COLUMNS",
+    "CHANGING_VALUES",
     "CONTENT_COLUMNS",
     "DETAIL_COLUMNS",
     "DOCUMENTS",
@@ -37,18 +38,19 @@ __all__ = [
     "THREADS",
     "THREAD_COLUMNS",
     "USUAL_VALUES",
-    "MessageDetails",
 ]
 
 
 def _enum(members: type[StrEnum], null: StrEnum | None = None) -> Codec:
     """Return the codec of an enum; the column is null for the member `null`."""
-    by_value, by_member = f"{members.__name__}_by_value", f"{members.__name__}_by_member"
+    by_value = f"{members.__name__}_by_value"
     values = {None if member is null else member.value: member for member in members}
+    names: dict[str, Any] = {by_value: values}
     if null is None:
-        return Codec("{0}._value_", f"{by_value}[{{0}}]", {by_value: values})
-    stored = {member: value for value, member in values.items()}
-    return Codec(f"{by_member}[{{0}}]", f"{by_value}[{{0}}]", {by_value: values, by_member: stored})
+        return Codec("{0}._value_", f"{by_value}[{{0}}]", names)
+    # Compared, and not looked up in a dictionary: the hash of a member is a function of Python.
+    nothing = f"{members.__name__}_{null.name}"
+    return Codec(f"(None if {{0}} is {nothing} else {{0}}._value_)", f"{by_value}[{{0}}]", names | {nothing: null})
 
 
 _JSON = msgspec.json.Encoder()
@@ -122,43 +124,25 @@ FAILURE_COLUMNS = (
 )
 
 
-class MessageDetails(msgspec.Struct, gc=False):
-    """Values of a message's row that its struct does not have: they follow from the events."""
-
-    signal_id: str
-    #: Null for a copy of a broadcast, whose row has the content, and where this projection has not seen it.
-    payload: bytes | None
-    metadata: bytes | None
-    #: Event of the broadcast that the message is a copy of.
-    broadcast_seq: int | None
-    #: When nothing more was awaited of it.
-    ended_at: int | None
-    #: Event of its last offer.
-    offered_seq: int | None
-    #: Event that last made it a dead letter.
-    dead_seq: int | None
-    #: Whether the state holds it.
-    remembered: bool
-    #: Its history since the last projection, one JSON object per line.
-    life: bytes
-
-
-#: Columns that hold the content of a message. A projection writes them from `MessageDetails`, once; recovery reads them
-#: into the `Message`.
+#: Columns that hold the content of a message; recovery reads them into the `Message`. They are null for a copy of a
+#: broadcast, whose row has the content, and in a write that does not change them.
 CONTENT_COLUMNS = _columns(Kind.BODY, "payload metadata", Update.IF_GIVEN)
-#: Columns that hold the fields of `MessageDetails`.
+#: Columns that no struct has a field for: their values follow from the events.
 DETAIL_COLUMNS = (
     Column("signal_id", Kind.TEXT, Update.KEEP),
     *CONTENT_COLUMNS,
-    # Recovery checks it against `broadcast_id`; only the first write knows it.
+    # Event of the broadcast that the message is a copy of. Recovery checks it against `broadcast_id`; only the first
+    # write knows it.
     Column("broadcast_seq", Kind.INT, Update.KEEP, sealed=False),
+    # When nothing more was awaited of it.
     Column("ended_at", Kind.TIME),
+    # Events of its last offer, and of its last death.
     *_columns(Kind.INT, "offered_seq dead_seq", Update.IF_GIVEN),
-    # Forgetting a message changes only this column; recovery checks how many are remembered.
+    # Whether the state holds it. Forgetting a message changes only this; recovery checks how many are remembered.
     Column("remembered", Kind.BOOL, sealed=False),
+    # Its history since the last write, one JSON object per line.
     Column("life", Kind.BODY, Update.APPEND),
 )
-MESSAGES = Table("signal_queue", "seq", sealed((*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS)))
 #: Values of columns in the rows of most new messages. A store need not bind them in rows that have them all.
 USUAL_VALUES: dict[str, Any] = {
     **dict.fromkeys(("correlation_id", "broadcast_id", "broadcast_seq", "digest", "dead_seq", "dead_seq_checksum")),
@@ -166,6 +150,33 @@ USUAL_VALUES: dict[str, Any] = {
     **dict.fromkeys(("ready_at", "acked_at", "processed_at", "expired_at", "recalled_at", "dead_at")),
     **dict.fromkeys(column.name for column in FAILURE_COLUMNS),
 }
+
+
+def _is_changing(column: Column) -> bool:
+    """Tell whether a change of a message sets a column, or needs it as the key.
+
+    `remembered` is set when the state forgets the message.
+    """
+    return column.name == "seq" or (column.update is not Update.KEEP and column.name != "remembered")
+
+
+def _place(column: Column) -> int:
+    """Sort the columns of messages so that each statement binds adjacent values of a row.
+
+    The last ones have usual values, and in the middle are those that change.
+    """
+    if column.name in USUAL_VALUES:
+        return 2 if _is_changing(column) else 3
+    return 1 if _is_changing(column) else 0
+
+
+_MESSAGE_ROW = sealed((*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS))
+MESSAGES = Table(
+    "signal_queue", "seq", tuple(sorted(_MESSAGE_ROW, key=_place)), tuple(column.name for column in _MESSAGE_ROW)
+)
+_PLACES = [place for place, column in enumerate(MESSAGES.columns) if _is_changing(column)]
+#: Values of a message's row that a change of it sets, and its key.
+CHANGING_VALUES = slice(_PLACES[0], _PLACES[-1] + 1)
 
 #: Columns that hold the fields of an `AgentRow`.
 AGENT_COLUMNS = (

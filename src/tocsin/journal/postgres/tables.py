@@ -27,7 +27,7 @@ from tocsin.journal.history import (
 )
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
-from tocsin.journal.table_definitions import MESSAGES, RECOVERED, SEGMENTS
+from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS
 from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
 __all__ = ["PostgresTables"]
@@ -106,7 +106,7 @@ class PostgresTables:
 
     def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
         """Update the rows of messages that are in the table."""
-        some = [_changing_values(_storable(MESSAGES, row)) for row in rows]
+        some = [_storable(MESSAGES, row)[CHANGING_VALUES] for row in rows]
         if some:
             self._stage(_CHANGED_MESSAGES, some)
             self._run(_change(_CHANGED_MESSAGES, life_bytes_max), self._project)
@@ -297,7 +297,7 @@ def _storable(table: Table, row: Row) -> Row:
         for value, column in zip(row, table.columns, strict=True)
         if not is_checksum(column)
     )
-    return sealer(table)(plain) if table.names[-1] == CHECKSUM else plain
+    return sealer(table)(plain) if CHECKSUM in table.names else plain
 
 
 def _decoded(row: Row, bodies: list[int]) -> list[Any]:
@@ -371,14 +371,5 @@ def _binary_writer(table: Table) -> Callable[[str, Row], Row]:
 _COPY_MESSAGES = f"COPY signal_queue (project, {', '.join(MESSAGES.names)}) FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES = ["text", *(_BINARY[column.kind] for column in MESSAGES.columns)]
 _binary_message = _binary_writer(MESSAGES)
-#: Columns that a change of a message may set, and the key; `remembered` is set when the state forgets it.
-_CHANGED_MESSAGES = Table(
-    MESSAGES.name,
-    MESSAGES.key,
-    tuple(
-        column
-        for column in MESSAGES.columns
-        if column.name == MESSAGES.key or (column.update is not Update.KEEP and column.name != "remembered")
-    ),
-)
-_changing_values = MESSAGES.values_of(*_CHANGED_MESSAGES.names)
+#: Columns that a change of a message may set, and the key.
+_CHANGED_MESSAGES = Table(MESSAGES.name, MESSAGES.key, MESSAGES.columns[CHANGING_VALUES])

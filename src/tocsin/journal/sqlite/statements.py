@@ -4,15 +4,14 @@ A statement for many rows costs the same as one for each row, but the thread tha
 and not once per row. Statements exist for a few sizes only, so that SQLite prepares each of them once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from operator import itemgetter
 from typing import Any
 
-from tocsin.journal.columns import Column, Kind, Row, Table, Update
+from tocsin.journal.columns import Column, Kind, Table, Update
 from tocsin.journal.table_definitions import MESSAGES, USUAL_VALUES
 
-__all__ = ["NEW", "ROWS_MAX", "USUAL", "InsertStatement", "change", "parts", "upsert"]
+__all__ = ["NEW", "ROWS_MAX", "USUAL", "RowsStatement", "change", "parts", "upsert"]
 
 # The statements are put together from the declarations of columns.
 # ruff: noqa: S608
@@ -31,26 +30,29 @@ def parts(rows: int) -> Iterator[tuple[int, int]]:
             begin += size
 
 
-class InsertStatement:
-    """Inserts rows of a table that are not there yet; `constants` are the values of the columns that are not bound."""
+class RowsStatement:
+    """A statement for any number of rows of a table: its beginning, the values of one row, and its end."""
 
-    def __init__(self, table: Table, constants: dict[str, Any]) -> None:
-        bound = [column for column in table.columns if column.name not in constants]
-        names = ", ".join([column.name for column in bound] + list(constants))
-        values = ",".join([_bound(column) for column in bound] + [_literal(value) for value in constants.values()])
-        self._head, self._values = f"INSERT OR ROLLBACK INTO {table.name} ({names}) VALUES ", f"({values})"
+    def __init__(self, head: str, values: str, tail: str, width: int) -> None:
+        self._head, self._values, self._tail = head, values, tail
         self._texts: dict[int, str] = {}
-        #: Number of values for each row.
-        self.width = len(bound)
-        #: Takes the values out of a row.
-        self.values: Callable[[Row], Row] = itemgetter(*[table.names.index(column.name) for column in bound])
+        #: Number of values bound for each row.
+        self.width = width
 
     def text(self, rows: int) -> str:
         """Return the statement for a number of rows."""
         text = self._texts.get(rows)
         if text is None:
-            text = self._texts[rows] = self._head + ",".join([self._values] * rows)
+            text = self._texts[rows] = f"{self._head}{','.join([self._values] * rows)}{self._tail}"
         return text
+
+
+def _insert(table: Table, constants: dict[str, Any]) -> RowsStatement:
+    """Return the statement for new rows; `constants` are the values of the columns that are not bound."""
+    bound = [column for column in table.columns if column.name not in constants]
+    names = ", ".join([column.name for column in bound] + list(constants))
+    values = ",".join([_bound(column) for column in bound] + [_literal(value) for value in constants.values()])
+    return RowsStatement(f"INSERT OR ROLLBACK INTO {table.name} ({names}) VALUES ", f"({values})", "", len(bound))
 
 
 @cache
@@ -65,23 +67,29 @@ def upsert(table: Table, rows: int = 1) -> str:
 
 
 @cache
-def change(table: Table, columns: tuple[str, ...], life_bytes_max: int, rows: int = 1) -> str:
-    """Return the statement that updates a number of rows; the last of the columns is the table's key."""
-    changes: list[str] = []
-    updates = {column.name: column.update for column in table.columns}
-    for number, name in enumerate(columns[:-1], 1):
-        new, old = f"new.column{number}", f"{table.name}.{name}"
-        if updates[name] is Update.IF_GIVEN:
-            new = f"coalesce({new}, {old})"
-        elif updates[name] is Update.APPEND:
-            new = f"iif(length({old}) < {life_bytes_max:d}, {old} || char(10) || {new}, {old})"
-        changes.append(f"{name} = {new}")
+def change(table: Table, columns: tuple[str, ...], required: tuple[str, ...], life_bytes_max: int) -> RowsStatement:
+    """Return the statement that updates some columns of rows that are there; one of them is the table's key.
+
+    It is an insertion that finds the key in use: an UPDATE from a list of rows would first put them into a temporary
+    table. SQLite demands a value for the `required` columns before it looks for the key; that value is not used.
+    """
     by_name = {column.name: column for column in table.columns}
-    values = ",".join(_bound(by_name[name]) for name in columns)
-    tuples = ",".join([f"({values})"] * rows)
-    return (
-        f"UPDATE OR ROLLBACK {table.name} SET {', '.join(changes)} FROM (VALUES {tuples}) AS new"
-        f" WHERE {table.name}.{table.key} = new.column{len(columns)}"
+    changes: list[str] = []
+    for name in columns:
+        new, old, update = f"excluded.{name}", f"{table.name}.{name}", by_name[name].update
+        if update is Update.IF_GIVEN:
+            new = f"coalesce({new}, {old})"
+        elif update is Update.APPEND:
+            new = f"iif(length({old}) < {life_bytes_max:d}, {old} || char(10) || {new}, {old})"
+        if name != table.key:
+            changes.append(f"{name} = {new}")
+    names = ", ".join((*columns, *required))
+    values = ",".join([_bound(by_name[name]) for name in columns] + ["0"] * len(required))
+    return RowsStatement(
+        f"INSERT OR ROLLBACK INTO {table.name} ({names}) VALUES ",
+        f"({values})",
+        f" ON CONFLICT ({table.key}) DO UPDATE SET {', '.join(changes)}",
+        len(columns),
     )
 
 
@@ -98,6 +106,6 @@ def _literal(value: Any) -> str:
 
 
 #: For the rows whose columns have the values that most messages have.
-USUAL = InsertStatement(MESSAGES, USUAL_VALUES)
+USUAL = _insert(MESSAGES, USUAL_VALUES)
 #: For any row of a new message.
-NEW = InsertStatement(MESSAGES, {})
+NEW = _insert(MESSAGES, {})

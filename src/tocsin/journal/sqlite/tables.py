@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from tocsin.journal.checksums import chunk_checksum, document_checksum, verified
-from tocsin.journal.columns import Kind, Row, Table, Update
+from tocsin.journal.columns import Kind, Row, Table
 from tocsin.journal.errors import JournalUnavailable, TablesDamaged
 from tocsin.journal.files import sync_file
 from tocsin.journal.history import (
@@ -28,7 +28,7 @@ from tocsin.journal.history import (
 from tocsin.journal.sqlite import history, statements
 from tocsin.journal.sqlite.connection import connect, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.table_definitions import MESSAGES, RECOVERED, SEGMENTS, USUAL_VALUES
+from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS, USUAL_VALUES
 from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
 __all__ = ["BACKUP", "SqliteTables"]
@@ -36,14 +36,10 @@ __all__ = ["BACKUP", "SqliteTables"]
 #: Name of the backup of the tables in the project's directory.
 BACKUP = "tables.backup.db"
 
-#: Columns that a change of a message may set, and the key; `remembered` is set when the state forgets it.
-_CHANGING = (
-    *(c.name for c in MESSAGES.columns if c.update is not Update.KEEP and c.name != "remembered"),
-    MESSAGES.key,
-)
-_changing_values = MESSAGES.values_of(*_CHANGING)
-_rare_values = MESSAGES.values_of(*USUAL_VALUES)
-_USUAL_VALUES = tuple(USUAL_VALUES.values())
+#: Columns that a change of a message binds, and those that must have a value in any row.
+_CHANGING = MESSAGES.names[CHANGING_VALUES]
+_REQUIRED = tuple(name for name in MESSAGES.names if name not in _CHANGING and USUAL_VALUES.get(name, name) is not None)
+_USUAL_VALUES = tuple(USUAL_VALUES[name] for name in MESSAGES.names[statements.USUAL.width :])
 #: Pages copied between two pauses of a backup.
 _BACKUP_PAGES = 64
 #: Rows checked between two of them.
@@ -104,37 +100,34 @@ class SqliteTables:
 
     def _insert_messages(self, rows: Iterable[Row]) -> None:
         """Insert the rows of new messages, most of them by a statement that leaves the usual values out."""
-        usual: list[Any] = []
-        others: list[Any] = []
-        usual_values, usual_max = statements.USUAL.values, statements.USUAL.width * statements.ROWS_MAX
-        others_max = statements.NEW.width * statements.ROWS_MAX
-        for row in rows:
-            if _rare_values(row) == _USUAL_VALUES:
-                usual += usual_values(row)
-                if len(usual) == usual_max:
-                    self._insert(statements.USUAL, usual)
-                    usual = []
-            else:
-                others += row
-                if len(others) == others_max:
-                    self._insert(statements.NEW, others)
-                    others = []
-        self._insert(statements.USUAL, usual)
-        self._insert(statements.NEW, others)
-
-    def _insert(self, statement: statements.InsertStatement, values: list[Any]) -> None:
-        width = statement.width
-        for begin, size in statements.parts(len(values) // width):
-            part = values[begin * width : (begin + size) * width]
-            self._connection.execute(statement.text(size), part)
+        others: list[Row] = []
+        self._run_for(statements.USUAL, _usual(rows, others))
+        self._run_for(statements.NEW, others)
 
     def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
         """Update the rows of messages that are in the table."""
-        changed = map(_changing_values, rows)
-        while some := list(islice(changed, statements.ROWS_MAX)):
-            for begin, size in statements.parts(len(some)):
-                text = statements.change(MESSAGES, _CHANGING, life_bytes_max, size)
-                self._connection.execute(text, list(chain.from_iterable(some[begin : begin + size])))
+        statement = statements.change(MESSAGES, _CHANGING, _REQUIRED, life_bytes_max)
+        self._run_for(statement, (row[CHANGING_VALUES] for row in rows))
+
+    def _run_for(self, statement: statements.RowsStatement, rows: Iterable[Row]) -> None:
+        """Run a statement for the values of many rows; it is looked up once for all but the last of them."""
+        parts = _joined(rows)
+        full = statement.width * statements.ROWS_MAX
+        rest: list[Any] = []
+
+        def whole() -> Iterator[list[Any]]:
+            for values in parts:
+                if len(values) < full:
+                    rest.extend(values)
+                else:
+                    yield values
+
+        wholes = whole()
+        for first in wholes:  # Where there is none, the largest statement is not prepared.
+            self._connection.executemany(statement.text(statements.ROWS_MAX), chain((first,), wholes))
+        width = statement.width
+        for begin, size in statements.parts(len(rest) // width):
+            self._connection.execute(statement.text(size), rest[begin * width : (begin + size) * width])
 
     def _write_ended(self, queue: EndedQueue) -> None:
         if queue.added:
@@ -326,6 +319,23 @@ class SqliteTables:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def _usual(rows: Iterable[Row], others: list[Row]) -> Iterator[Row]:
+    """Yield the values to bind of rows whose other columns have the usual values; add the other rows to `others`."""
+    width = statements.USUAL.width
+    for row in rows:
+        if row[width:] == _USUAL_VALUES:
+            yield row[:width]
+        else:
+            others.append(row)
+
+
+def _joined(rows: Iterable[Row]) -> Iterator[list[Any]]:
+    """Join the values of rows, as many rows at a time as the largest statement has."""
+    rows = iter(rows)
+    while values := list(chain.from_iterable(islice(rows, statements.ROWS_MAX))):
+        yield values
 
 
 def _translated() -> contextlib.AbstractContextManager[None]:
