@@ -4,35 +4,50 @@ A process is like `python -W error -m MODULE WORDS`, without what Python does be
 of how a command starts need a real one.
 """
 
-import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Forked", "run"]
+from tests.fork_client import request
+
+__all__ = ["HUB", "MCP", "Forked", "run", "stand_in"]
 
 _ROOT = Path(__file__).resolve().parent.parent
+_STAND_IN = Path(__file__).with_name("fork_client.py")
 #: What a hub and most commands import.
-_IMPORTED = ("tocsin.cli.serve", "tocsin.cli.commands", "uvloop")
+HUB = ("tocsin.cli.serve", "tocsin.cli.commands", "uvloop")
+#: What `tocsin mcp` imports.
+MCP = ("tocsin.cli.commands", "tocsin.cli.programs.mcp")
 
 
 @cache
-def _template() -> socket.socket:
-    """Start the process to fork, once, and return the socket for requests; it ends with this process."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        command = [sys.executable, "-W", "error", "-m", "tests.template", *_IMPORTED]
-        process = subprocess.Popen(command, stdin=theirs.fileno(), cwd=_ROOT, start_new_session=True)  # noqa: S603
-    process.returncode = 0  # Nobody waits for it.
-    return ours
+def _template(imported: tuple[str, ...]) -> str:
+    """Start a process to fork, once, and return the path of its socket; it ends with this process."""
+    path = Path(tempfile.mkdtemp(prefix="tocsin-forks-")) / "socket"
+    command = [sys.executable, "-W", "error", "-m", "tests.template", str(path), *imported]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=_ROOT, start_new_session=True)  # noqa: S603
+    _templates.append(process)
+    while not path.exists():
+        if process.poll() is not None:
+            raise RuntimeError("the process to fork has ended")
+        time.sleep(0.01)
+    return str(path)
+
+
+_templates: list[subprocess.Popen[bytes]] = []
+
+
+def stand_in(words: Sequence[str], imported: tuple[str, ...] = HUB) -> list[str]:
+    """Return a command that a library can start: it gives its files to a forked process and ends with it."""
+    return [sys.executable, "-I", "-S", str(_STAND_IN), _template(imported), *words]
 
 
 class Forked:
@@ -49,18 +64,15 @@ class Forked:
     ) -> None:
         self.args = list(words)
         self.returncode: int | None = None
-        folder, environment = str(cwd or Path.cwd()), dict(os.environ if env is None else env)
-        request = json.dumps({"words": self.args, "folder": folder, "environment": environment})
-        report, reporting = os.pipe()
         output, writing = os.pipe() if stdout is None else (None, os.dup(stdout.fileno()))
-        with Path(os.devnull).open("rb") as nothing:
-            standard = [nothing.fileno(), writing, 2 if stderr is None else stderr.fileno()]
-            socket.send_fds(_template(), [request.encode()], [*standard, reporting])
-        os.close(reporting)
-        os.close(writing)
-        self._report = os.fdopen(report, "rb", buffering=0)
+        with Path(os.devnull).open("rb") as nothing, os.fdopen(writing, "wb") as out:
+            files = [nothing.fileno(), out.fileno(), 2 if stderr is None else stderr.fileno()]
+            environment = dict(os.environ if env is None else env)
+            caller = request(_template(HUB), self.args, str(cwd or Path.cwd()), environment, files)
+        with caller:
+            self._answer = caller.makefile("rb", buffering=0)
         self.stdout: IO[str] | None = None if output is None else os.fdopen(output)
-        self.pid = int(self._report.readline())
+        self.pid = int(self._answer.readline())
 
     def poll(self) -> int | None:
         """Return the exit code, or None while it runs."""
@@ -74,9 +86,9 @@ class Forked:
         return code
 
     def _look(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._report], [], [], timeout)[0]:
-            with self._report:
-                self.returncode = int(self._report.readline())
+        if self.returncode is None and select.select([self._answer], [], [], timeout)[0]:
+            with self._answer:
+                self.returncode = int(self._answer.readline())
         return self.returncode
 
     def send_signal(self, number: int) -> None:

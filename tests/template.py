@@ -1,8 +1,8 @@
 """Process that has imported Tocsin and is forked for each process that tests ask for (`tests/forks.py`).
 
-It is started with the modules to import. A request is one message of its standard input, a socket: JSON, and the file
-descriptors of the new process and of a pipe that gets its number and, when it has ended, its exit status. Template and
-requests end when the socket is closed at the other end.
+It is started with a path for its socket and the modules to import, and ends when its standard input does. A request is
+a connection: a line of JSON with the file descriptors of the new process. The answers are two lines, the number of the
+process and, when it has ended, its exit code.
 """
 
 import contextlib
@@ -15,59 +15,69 @@ import select
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 __all__: list[str] = []
 
-#: Longest request: it has the environment of a process.
-_REQUEST_BYTES_MAX = 200_000
 
-
-def _wait_for_request(control: socket.socket) -> dict[str, Any]:
+def _wait_for_request(path: Path) -> dict[str, Any]:
     """Fork for each request, and return it in the new process; the template itself ends here."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    reports: dict[int, int] = {}
+    callers: dict[int, socket.socket] = {}
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    listening.listen(100)
     while True:
-        ready, _, _ = select.select([control.fileno(), woken], [], [])
+        ready, _, _ = select.select([0, listening.fileno(), woken], [], [])
+        if 0 in ready:
+            path.unlink()
+            path.parent.rmdir()
+            os._exit(0)
         if woken in ready:
             os.read(woken, 4096)
-            _report_ended(reports)
-        if control.fileno() not in ready:
+            _report_ended(callers)
+        if listening.fileno() not in ready:
             continue
-        message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES_MAX, 4)
-        if not message:
-            os._exit(0)
-        *standard, report = descriptors
+        caller, _ = listening.accept()
+        request, descriptors = _read(caller)
         pid = os.fork()
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            for number, descriptor in enumerate(standard):
+            for number, descriptor in enumerate(descriptors):
                 os.dup2(descriptor, number)
-            for descriptor in (woken, wake, report, *reports.values(), *standard):
+            for descriptor in (woken, wake, *descriptors):
                 os.close(descriptor)
-            control.detach()
-            return dict(json.loads(message))
-        reports[pid] = report
-        os.write(report, f"{pid}\n".encode())
-        for descriptor in standard:
+            for opened in (listening, caller, *callers.values()):
+                opened.close()
+            return request
+        callers[pid] = caller
+        caller.sendall(f"{pid}\n".encode())
+        for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _report_ended(reports: dict[int, int]) -> None:
-    while reports:
+def _read(caller: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Return a request, and the file descriptors that came with it."""
+    text, descriptors, _, _ = socket.recv_fds(caller, 65536, 3)
+    while not text.endswith(b"\n"):
+        text += caller.recv(65536)
+    return json.loads(text), descriptors
+
+
+def _report_ended(callers: dict[int, socket.socket]) -> None:
+    while callers:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        report = reports.pop(pid)
-        with contextlib.suppress(BrokenPipeError):
-            os.write(report, f"{os.waitstatus_to_exitcode(status)}\n".encode())
-        os.close(report)
+        with callers.pop(pid) as caller, contextlib.suppress(BrokenPipeError):
+            caller.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
 
 def _become(request: dict[str, Any]) -> str:
@@ -84,13 +94,13 @@ def _become(request: dict[str, Any]) -> str:
     return str(module)
 
 
-def _main() -> str:
-    for name in sys.argv[1:]:
+def _main(path: str, *names: str) -> str:
+    for name in names:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    return _become(_wait_for_request(socket.socket(fileno=0)))
+    return _become(_wait_for_request(Path(path)))
 
 
 if __name__ == "__main__":
-    runpy.run_module(_main(), run_name="__main__", alter_sys=True)
+    runpy.run_module(_main(*sys.argv[1:]), run_name="__main__", alter_sys=True)
