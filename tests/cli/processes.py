@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from typer.main import get_command
 
-from tests.forks import Forked
+from tests import forks
 from tests.patience import PATIENCE_S
 from tocsin.cli.commands import app
 
@@ -28,7 +28,7 @@ class RunningHub:
         self.log = data.parent / f"{data.name}.log"
         with self.log.open("wb") as log:
             words = ["tocsin", "serve", "--data", str(data), "--port", "0", *options]
-            self.process = Forked(words, stderr=log, cwd=data.parent)
+            self.process = forks.Forked(words, stderr=log, cwd=data.parent)
         self.said: list[str] = []
         self.url = ""
 
@@ -80,10 +80,9 @@ class RunningHub:
 
 
 def run(*arguments: str, cwd: Path, timeout_s: float = PATIENCE_S) -> "subprocess.CompletedProcess[str]":
+    """Run the command line in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
-    return subprocess.run(  # noqa: S603
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=timeout_s, cwd=cwd, env=environment
-    )
+    return forks.run(["tocsin", *arguments], cwd=cwd, env=environment, timeout_s=timeout_s)
 
 
 class Told(NamedTuple):
