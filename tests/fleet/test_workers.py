@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from tests.fleet.hubs import eventually
+from tests.forks import Forked
 from tocsin.fleet.acceptor import read_head
 from tocsin.fleet.worker import Share
 
@@ -22,7 +23,7 @@ WORKERS = 2
 class Served:
     """A hub with two workers, and a project in each beside the home project."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str, data: Path) -> None:
+    def __init__(self, process: Forked, url: str, data: Path) -> None:
         self.process = process
         self.url = url
         self.data = data
@@ -80,19 +81,18 @@ async def served(data: Path) -> AsyncIterator[Served]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = ["-m", "tocsin", "serve", "--data", str(data), "--port", str(port), "--workers", str(WORKERS)]
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+    command = ["tocsin", "serve", "--data", str(data), "--port", str(port), "--workers", str(WORKERS)]
+    process = await asyncio.to_thread(Forked, command)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(120):
-            while b"serving at" not in (line := await process.stdout.readline()):
+            while "serving at" not in (line := await asyncio.to_thread(process.stdout.readline)):
                 assert line, "the hub did not start"
         yield Served(process, f"http://127.0.0.1:{port}", data)
     finally:
-        children = Served(process, "", data).workers() if process.returncode is None else []
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
+        children = Served(process, "", data).workers() if process.poll() is None else []
+        process.terminate()
+        await asyncio.to_thread(process.communicate)
         for child in children:
             assert not Path(f"/proc/{child}").exists(), "a worker outlived its supervisor"
 
@@ -187,7 +187,7 @@ async def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
     async with served(tmp_path) as hub:
         workers = hub.workers()
         hub.process.kill()
-        await hub.process.wait()
+        await asyncio.to_thread(hub.process.wait)
         await eventually(lambda: not any(_runs(pid) for pid in workers))
 
 
