@@ -21,7 +21,7 @@ BENCH := PYTHONPATH=$(if $(filter compiled,$(FORM)),build/compiled:). $(BIN)/pyt
 BENCH_ARGS ?=
 ALL_BENCHES = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(QUICK),--quick) $(if $(WRITE_DOCS),--write-docs) $(BENCH_ARGS)
 
-# Tests start about a thousand Python processes: what Python has compiled is kept, whatever the environment says.
+# Tests start many Python processes: what Python has compiled is kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

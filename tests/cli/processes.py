@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from typer.main import get_command
 
+from tests import forks
 from tests.patience import PATIENCE_S
 from tocsin.cli.commands import app
 
@@ -26,15 +27,8 @@ class RunningHub:
         self.data = data
         self.log = data.parent / f"{data.name}.log"
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(  # noqa: S603
-                [*COMMAND, "serve", "--data", str(data), "--port", "0", *options],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                cwd=data.parent,
-                # Its output must be flushed by the hub, whatever the environment says.
-                env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
-            )
+            words = ["tocsin", "serve", "--data", str(data), "--port", "0", *options]
+            self.process = forks.Forked(words, stderr=log, cwd=data.parent)
         self.said: list[str] = []
         self.url = ""
 
@@ -55,13 +49,12 @@ class RunningHub:
         """Tell it to stop, and return its exit code."""
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.wait(timeout=PATIENCE_S)
+        code = self.process.wait(timeout=PATIENCE_S)
         assert self.process.stdout is not None
         if not self.process.stdout.closed:
-            # Not `communicate`: it does not know of what came in one piece with the line that was read first.
             with self.process.stdout as out:
                 self.said += out.read().splitlines()
-        return self.process.returncode
+        return code
 
     def run(self, *arguments: str, agent: str | None = None) -> "subprocess.CompletedProcess[str]":
         """Run the command line against it in a process of its own."""
@@ -87,10 +80,9 @@ class RunningHub:
 
 
 def run(*arguments: str, cwd: Path, timeout_s: float = PATIENCE_S) -> "subprocess.CompletedProcess[str]":
+    """Run the command line in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
-    return subprocess.run(  # noqa: S603
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=timeout_s, cwd=cwd, env=environment
-    )
+    return forks.run(["tocsin", *arguments], cwd=cwd, env=environment, timeout_s=timeout_s)
 
 
 class Told(NamedTuple):

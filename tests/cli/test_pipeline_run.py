@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.clusters import QUICK_WORDS
-from tests.pipeline.traffic import simulated, write_segments
+from tests.pipeline.test_message_life import STORY
+from tests.pipeline.traffic import write_segment
 from tocsin.extract import FOLDER, read_index
 from tocsin.pipeline.jobs.steps import Step, Steps, parse_line
 
@@ -26,7 +27,7 @@ LAST_LINE = "interrupted; the next run continues from the last commit"
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
-    write_segments(folder / "segments", "p", simulated(7, 120)[0], 500)
+    write_segment(folder / "segments", "p", 1, STORY)
     (folder / "pipeline.yaml").write_text(SETTINGS)
     (tmp_path / "scratch").mkdir()
     return folder

@@ -3,11 +3,12 @@
 import itertools
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, Request, expect
 
 from tests.cli.processes import RunningHub
 from tests.envelopes import envelope
@@ -16,6 +17,10 @@ ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "dashboard"
 #: Short intervals for everything that happens periodically.
 POLICY = "storage: {projection_interval_s: 0.02}\n"
 SERVER = "dashboard: {tick_s: 0.1, shared_s: 0, sample_s: 0.2}\n"
+#: The size of a window, unless a visitor has another one.
+_VIEWPORT = {"width": 1280, "height": 720}
+#: What can be changed while a page is open.
+_CHANGEABLE = {"color_scheme", "viewport"}
 
 
 class Stage:
@@ -114,14 +119,17 @@ class Visitor:
 
     def __init__(self, browser: Browser, stage: Stage, **options: Any) -> None:
         self.stage = stage
-        self.context: BrowserContext = browser.new_context(base_url=stage.url, **options)
-        self.context.set_default_timeout(30_000)
-        self.page: Page = self.context.new_page()
+        self._options = options
+        self.context, self.page = _take_page(browser, stage.url, options)
         self.complaints: list[str] = []
-        self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        self.page.on("dialog", self._dialog)
-        self.page.on("request", self._request)
+        self._listeners: dict[Any, Callable[[Any], None]] = {
+            "console": self._console,
+            "pageerror": lambda error: self.complaints.append(f"error: {error}"),
+            "dialog": self._dialog,
+            "request": self._request,
+        }
+        for event, listener in self._listeners.items():
+            self.page.on(event, listener)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -175,6 +183,43 @@ class Visitor:
 
     def close(self, *, allow: Callable[[str], bool] = lambda complaint: False) -> None:
         """Close the browser; the page must not have logged anything but what is allowed."""
-        self.context.close()
+        with suppress(Error):
+            self.page.evaluate("0")  # what it has logged until now has come before this is answered
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        _leave_page(self.context, self.page, self.stage.url, self._options)
         left = [complaint for complaint in self.complaints if not allow(complaint)]
         assert not left, left
+
+
+#: The page that the last visitor has left, for the next one of the same hub: to start a renderer takes long.
+_left: list[tuple[BrowserContext, Page, str]] = []
+
+
+def _take_page(browser: Browser, url: str, options: dict[str, Any]) -> tuple[BrowserContext, Page]:
+    """Return the page that was left, if it is one of this hub and the options can be changed; or a new one."""
+    while _left and options.keys() <= _CHANGEABLE:
+        context, page, where = _left.pop()
+        if where == url and context.browser is browser:
+            page.emulate_media(color_scheme=options.get("color_scheme", "light"))
+            page.set_viewport_size(options.get("viewport", _VIEWPORT))
+            return context, page
+        context.close()
+    context = browser.new_context(**{"base_url": url, "viewport": _VIEWPORT} | options)
+    context.set_default_timeout(30_000)
+    return context, context.new_page()
+
+
+def _leave_page(context: BrowserContext, page: Page, url: str, options: dict[str, Any]) -> None:
+    """Leave a page to the next visitor, without cookies and stored values; close it if that does not work."""
+    if _left or context.pages != [page] or not options.keys() <= _CHANGEABLE:
+        context.close()
+        return
+    try:
+        page.goto(f"{url}/health")
+        page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        context.clear_cookies()
+    except Error:
+        context.close()
+    else:
+        _left.append((context, page, url))

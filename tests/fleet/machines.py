@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Any
 import psycopg
 
 from tests.fleet.hubs import eventually
+from tests.forks import Forked
 from tests.postgres import Server
 from tests.soak import tally
 from tocsin.cli.remote import NotConnected, Refused, Remote
@@ -50,7 +50,7 @@ class Fleet:
         self.store = store
         self.ports = list(ports)
         self._arguments = list(arguments)
-        self._processes: dict[int, asyncio.subprocess.Process] = {}
+        self._processes: dict[int, Forked] = {}
 
     @property
     def urls(self) -> list[str]:
@@ -70,15 +70,14 @@ class Fleet:
         data.mkdir(exist_ok=True)
         (data / "server.yaml").write_text(self._settings, encoding="utf-8")
         command = [
-            *("-m", "tocsin", "serve", "--data", str(data), "--store", self.store),
+            *("tocsin", "serve", "--data", str(data), "--store", self.store),
             *("--port", str(self.ports[number]), "--log-level", "warning", *(self._arguments or ("--workers", "1"))),
         ]
-        process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
-        self._processes[number] = process
+        process = self._processes[number] = await asyncio.to_thread(Forked, command)
         if process.stdout is None:
             raise RuntimeError("a hub has no output")
         async with asyncio.timeout(180):
-            while b" at http://" not in (line := await process.stdout.readline()):
+            while " at http://" not in (line := await asyncio.to_thread(process.stdout.readline)):
                 if not line:
                     raise RuntimeError(f"hub {number} did not start")
 
@@ -86,8 +85,8 @@ class Fleet:
         """Stop a hub in order."""
         process = self._processes.pop(number)
         process.terminate()
-        code = await process.wait()
-        if code:
+        await asyncio.to_thread(process.communicate)
+        if code := process.returncode:
             raise RuntimeError(f"hub {number} ended with {code}")
 
     async def restart(self, number: int) -> None:
@@ -104,12 +103,12 @@ class Fleet:
         process = self._processes.pop(number)
         process.kill()
         tally("kills")
-        await process.wait()
+        await asyncio.to_thread(process.communicate)
 
     async def close(self) -> None:
         """Stop all hubs."""
         for number, process in list(self._processes.items()):
-            if process.returncode is None:
+            if process.poll() is None:
                 self.signal(number, signal.SIGCONT)
                 await self.stop(number)
 

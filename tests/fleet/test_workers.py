@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 from tests.fleet.hubs import eventually
+from tests.forks import Forked
 from tocsin.fleet.acceptor import read_head
 from tocsin.fleet.worker import Share
 
@@ -23,7 +24,7 @@ WORKERS = 2
 class Served:
     """A hub with two workers, and a project in each beside the home project."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str, data: Path) -> None:
+    def __init__(self, process: Forked, url: str, data: Path) -> None:
         self.process = process
         self.url = url
         self.data = data
@@ -78,19 +79,20 @@ def _open_files(pid: int) -> set[str]:
 @asynccontextmanager
 async def served(data: Path) -> AsyncIterator[Served]:
     """Run a hub with workers as a user would."""
-    command = ["-m", "tocsin", "serve", "--data", str(data), "--port", "0", "--workers", str(WORKERS)]
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+    words = ["tocsin", "serve", "--data", str(data), "--port", "0", "--workers", str(WORKERS)]
+    process = await asyncio.to_thread(Forked, words)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(120):
-            while (found := re.search(rb"serving at (http://\S+)", line := await process.stdout.readline())) is None:
+            while (
+                found := re.search(r"serving at (http://\S+)", line := await asyncio.to_thread(process.stdout.readline))
+            ) is None:
                 assert line, "the hub did not start"
-        yield Served(process, found[1].decode().rstrip("/."), data)
+        yield Served(process, found[1].rstrip("/."), data)
     finally:
-        children = Served(process, "", data).workers() if process.returncode is None else []
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
+        children = Served(process, "", data).workers() if process.poll() is None else []
+        process.terminate()
+        await asyncio.to_thread(process.communicate)
         for child in children:
             assert not Path(f"/proc/{child}").exists(), "a worker outlived its supervisor"
 
@@ -185,7 +187,7 @@ async def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
     async with served(tmp_path) as hub:
         workers = hub.workers()
         hub.process.kill()
-        await hub.process.wait()
+        await asyncio.to_thread(hub.process.wait)
         await eventually(lambda: not any(_runs(pid) for pid in workers))
 
 

@@ -1,7 +1,6 @@
 """A coding agent: the official MCP client, over streamable HTTP or through a `tocsin mcp` of its own."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
 from tests.acceptance.agents.base import LOOK_S, Driver, Letter, Refused
+from tests.forks import MCP, stand_in
 from tests.patience import PATIENCE_S
 
 
@@ -99,12 +99,8 @@ async def over_mcp_http(url: str, agent: str, token: str) -> AsyncIterator[McpDr
 @asynccontextmanager
 async def over_mcp_stdio(url: str, agent: str, token: str, place: Path) -> AsyncIterator[McpDriver]:
     """Attach an agent through a process of its own."""
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-W", "error", "-m", "tocsin", "--url", url, "mcp"],
-        env={"TOCSIN_TOKEN": token},
-        cwd=str(place),
-    )
+    command, *arguments = stand_in(["tocsin", "--url", url, "mcp"], MCP)
+    server = StdioServerParameters(command=command, args=arguments, env={"TOCSIN_TOKEN": token}, cwd=str(place))
     with (place / f"{agent}.stderr").open("w") as stderr:
         async with Client(stdio_client(server, errlog=stderr)) as client:
             driver = McpDriver(agent, client)

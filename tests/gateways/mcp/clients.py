@@ -1,7 +1,6 @@
-"""The official client library against a real hub: over streamable HTTP, and over stdio through a real `tocsin mcp`."""
+"""The official client library against a real hub: over streamable HTTP, and through `tocsin mcp` as a process."""
 
 import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
 from tests.cli.processes import RunningHub
+from tests.forks import MCP, stand_in
 from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
 from tocsin.gateways.mcp.schemas import output_schema
@@ -119,9 +119,9 @@ async def over_http(
 
 @asynccontextmanager
 async def over_stdio(hub: Hub, agent: str, mode: str = "auto", *options: str) -> AsyncIterator[Caller]:
-    arguments = ["-W", "error", "-m", "tocsin", "--url", hub.url, "--data", str(hub.data), "--as", agent, "mcp"]
-    arguments += options
-    server = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(hub.data.parent), env=SOURCES)
+    words = ["tocsin", "--url", hub.url, "--data", str(hub.data), "--as", agent, "mcp", *options]
+    command, *arguments = stand_in(words, MCP)
+    server = StdioServerParameters(command=command, args=arguments, cwd=str(hub.data.parent), env=SOURCES)
     with (hub.data.parent / f"{agent}.stderr").open("w") as stderr:
         async with Client(stdio_client(server, errlog=stderr), mode=mode) as client:
             yield Caller(client)
