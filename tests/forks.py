@@ -12,8 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 from tests.fork_client import request
@@ -28,21 +28,27 @@ HUB = ("tocsin.cli.serve", "tocsin.cli.commands", "uvloop")
 MCP = ("tocsin.cli.commands", "tocsin.cli.programs.mcp")
 
 
-@cache
+_templates: dict[tuple[str, ...], tuple[str, subprocess.Popen[bytes]]] = {}
+_starting = Lock()
+
+
 def _template(imported: tuple[str, ...]) -> str:
     """Start a process to fork, once, and return the path of its socket; it ends with this process."""
+    with _starting:
+        if imported not in _templates:
+            _templates[imported] = _start(imported)
+        return _templates[imported][0]
+
+
+def _start(imported: tuple[str, ...]) -> tuple[str, subprocess.Popen[bytes]]:
     path = Path(tempfile.mkdtemp(prefix="tocsin-forks-")) / "socket"
     command = [sys.executable, "-W", "error", "-m", "tests.template", str(path), *imported]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=_ROOT, start_new_session=True)  # noqa: S603
-    _templates.append(process)
     while not path.exists():
         if process.poll() is not None:
             raise RuntimeError("the process to fork has ended")
         time.sleep(0.01)
-    return str(path)
-
-
-_templates: list[subprocess.Popen[bytes]] = []
+    return str(path), process
 
 
 def stand_in(words: Sequence[str], imported: tuple[str, ...] = HUB) -> list[str]:

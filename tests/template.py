@@ -30,8 +30,10 @@ def _wait_for_request(path: Path) -> dict[str, Any]:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     callers: dict[int, socket.socket] = {}
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(str(path))
+    new = path.with_suffix(".new")
+    listening.bind(str(new))
     listening.listen(100)
+    new.rename(path)
     while True:
         ready, _, _ = select.select([0, listening.fileno(), woken], [], [])
         if 0 in ready:

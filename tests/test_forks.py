@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests import forks
 from tests.forks import Forked, run, stand_in
 
 #: A module for a process to run.
@@ -69,3 +71,14 @@ def test_a_command_for_a_library_hands_its_files_over(place: Path) -> None:
     done = subprocess.run(command, cwd=place, input="read", capture_output=True, text=True, check=False)  # noqa: S603
     assert (done.returncode, done.stderr) == (7, "read")
     assert str(place) in done.stdout
+
+
+def test_threads_share_one_template(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "_templates", {})
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: forks.run(["program_of_a_test"], cwd=place, env={}, timeout_s=60), range(4)))
+        paths = set(threads.map(lambda _: forks.stand_in([])[4], range(4)))
+    assert len(paths) == len(forks._templates) == 1
+    ((_, process),) = forks._templates.values()
+    process.communicate(timeout=60)
+    assert not Path(paths.pop()).parent.exists(), "it removes its socket when it ends"
