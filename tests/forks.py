@@ -18,7 +18,7 @@ from typing import IO
 
 from tests.fork_client import request
 
-__all__ = ["HUB", "MCP", "Forked", "run", "stand_in"]
+__all__ = ["HUB", "MCP", "Forked", "run", "stand_in", "templates"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _STAND_IN = Path(__file__).with_name("fork_client.py")
@@ -28,16 +28,17 @@ HUB = ("tocsin.cli.serve", "tocsin.cli.commands", "uvloop")
 MCP = ("tocsin.cli.commands", "tocsin.cli.programs.mcp")
 
 
-_templates: dict[tuple[str, ...], tuple[str, subprocess.Popen[bytes]]] = {}
+#: Processes to fork with the paths of their sockets, by what they have imported.
+templates: dict[tuple[str, ...], tuple[str, subprocess.Popen[bytes]]] = {}
 _starting = Lock()
 
 
 def _template(imported: tuple[str, ...]) -> str:
     """Start a process to fork, once, and return the path of its socket; it ends with this process."""
     with _starting:
-        if imported not in _templates:
-            _templates[imported] = _start(imported)
-        return _templates[imported][0]
+        if imported not in templates:
+            templates[imported] = _start(imported)
+        return templates[imported][0]
 
 
 def _start(imported: tuple[str, ...]) -> tuple[str, subprocess.Popen[bytes]]:

@@ -74,11 +74,11 @@ def test_a_command_for_a_library_hands_its_files_over(place: Path) -> None:
 
 
 def test_threads_share_one_template(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_templates", {})
+    monkeypatch.setattr(forks, "templates", {})
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: forks.run(["program_of_a_test"], cwd=place, env={}, timeout_s=60), range(4)))
         paths = set(threads.map(lambda _: forks.stand_in([])[4], range(4)))
-    assert len(paths) == len(forks._templates) == 1
-    ((_, process),) = forks._templates.values()
+    assert len(paths) == len(forks.templates) == 1
+    ((_, process),) = forks.templates.values()
     process.communicate(timeout=60)
     assert not Path(paths.pop()).parent.exists(), "it removes its socket when it ends"

@@ -219,6 +219,7 @@ def _leave_page(context: BrowserContext, page: Page, url: str, options: dict[str
         page.goto(f"{url}/health")
         page.evaluate("localStorage.clear(), sessionStorage.clear()")
         context.clear_cookies()
+        page.goto("about:blank")  # ends what the browser still loads, such as an icon that the hub does not have
     except Error:
         context.close()
     else:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.envelopes import envelope
 from tests.gateways.websocket.sockets import SocketTeam, socket_team
-from tocsin.gateways.http.transport import _ResponseTransport
+from tocsin.gateways.http.transport import ResponseTransport
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -327,8 +327,8 @@ class Written:
         self.pieces.append(b"closed")
 
 
-def response_on(written: Written) -> _ResponseTransport:
-    return _ResponseTransport(cast("asyncio.Transport", written), asyncio.get_running_loop())
+def response_on(written: Written) -> ResponseTransport:
+    return ResponseTransport(cast("asyncio.Transport", written), asyncio.get_running_loop())
 
 
 async def test_a_head_is_written_with_the_body_that_follows_at_once() -> None:

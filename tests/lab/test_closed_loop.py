@@ -12,7 +12,7 @@ from tocsin.core.errors import TocsinError
 from tocsin.core.exchange import Exchange
 from tocsin.core.tick import next_due
 from tocsin.lab.figures.fidelity import fidelity_of
-from tocsin.lab.replays.closed_loop import _Loop, closed_loop
+from tocsin.lab.replays.closed_loop import ClosedLoop, closed_loop
 from tocsin.lab.replays.replay import PreparedTrace, Replay, without_schemas
 from tocsin.lab.scenario import parse_scenario
 from tocsin.lab.scenario_traces import build_traces
@@ -87,7 +87,7 @@ def test_ticks_are_the_same_if_the_next_due_time_is_always_asked_for(
     monkeypatch.setattr(Exchange, "next_due", counted)
     found = [closed_loop(one, changed, 1, clock_us) for one in traces]
     seldom, asked = asked, 0
-    monkeypatch.setattr(_Loop, "_may_tick_before", lambda loop, before: True)
+    monkeypatch.setattr(ClosedLoop, "may_tick_before", lambda loop, before: True)
     assert found == [closed_loop(one, changed, 1, clock_us) for one in traces]
     assert seldom < asked
 

@@ -7,6 +7,7 @@ from typing import Protocol
 import apsw
 import psycopg
 
+from tests.patience import PATIENCE_S
 from tests.postgres import Server
 from tocsin.journal.base import Journal
 from tocsin.journal.postgres import PostgresJournal
@@ -47,6 +48,7 @@ class SqliteStore:
 
     def execute(self, sql: str) -> None:
         connection = apsw.Connection(str(self.path / "journal.db"))
+        connection.set_busy_timeout(int(PATIENCE_S * 1000))  # the journal may be checkpointed meanwhile
         connection.execute(sql)
         connection.close()
 

@@ -46,7 +46,7 @@ def records(root: Path) -> list[dict[str, Any]]:
 def test_segments_hold_every_event_once_by_name(
     journal: Journal, tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tocsin.journal.segments._CHUNK_BYTES", 1_000)  # smaller than a segment
+    monkeypatch.setattr("tocsin.journal.segments.CHUNK_BYTES", 1_000)  # smaller than a segment
     lived(journal, tables, 21, 500, 0.0)
     root = tmp_path / "segments"
     cut_all(Exporter(journal, tables, root), storage(segment_bytes_max=20_000))

@@ -26,13 +26,13 @@ from tocsin.journal.log import events_of, tail
 from tocsin.journal.records import RECORDS, RECORDS_WITH_PAYLOADS
 from tocsin.journal.tables import Segment, Tables
 
-__all__ = ["Exporter", "read_segment"]
+__all__ = ["CHUNK_BYTES", "Exporter", "read_segment"]
 
 _JSON = msgspec.json.Encoder()
 _DAY_US = 86_400_000_000
 _TEMPORARY = ".cutting-"
 #: Bytes of lines that are compressed at a time. The interpreter is released meanwhile.
-_CHUNK_BYTES = 32 * 1024
+CHUNK_BYTES = 32 * 1024
 
 
 class _Record(msgspec.Struct):
@@ -127,7 +127,7 @@ class Exporter:
                     following = next(rest, None)
                     if following is None or size + len(lines) >= size_max or following[1].at // _DAY_US != day:
                         break
-                    if len(lines) >= _CHUNK_BYTES:
+                    if len(lines) >= CHUNK_BYTES:
                         out.write(lines)
                         size += len(lines)
                         lines.clear()

@@ -14,7 +14,7 @@ from tocsin.core.commands import Send
 from tocsin.core.protocol.parsing import parse_envelope
 from tocsin.core.protocol.priority import Priority
 from tocsin.gateways.mcp.direct import DirectCalls
-from tocsin.gateways.mcp.tool_call import _limit_depth, as_json
+from tocsin.gateways.mcp.tool_call import as_json, limit_depth
 from tocsin.hub.piggyback import Piggyback
 
 MODERN = "2026-07-28"
@@ -109,7 +109,7 @@ async def test_the_inbox_is_drained_only_for_something_urgent(
 @given(st.recursive(st.none(), lambda parts: st.lists(parts, max_size=2) | st.dictionaries(st.just("a"), parts)))
 def test_a_reply_with_few_brackets_is_limited_like_any_other(value: Any) -> None:
     for depth_max in range(8):
-        assert as_json(value, depth_max) == _limit_depth(value, depth_max)
+        assert as_json(value, depth_max) == limit_depth(value, depth_max)
 
 
 async def test_the_number_of_waiting_messages_is_told_once_they_are_durable(tmp_path: Path) -> None:

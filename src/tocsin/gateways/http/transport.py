@@ -28,7 +28,7 @@ from tocsin.core.errors import Problem
 from tocsin.gateways.problems import HEAD_TIMEOUT, problem_response, unhandled
 from tocsin.hub.config import ServerConfig
 
-__all__ = ["http_protocol"]
+__all__ = ["ResponseTransport", "http_protocol"]
 
 _log = logging.getLogger("tocsin.http")
 #: Bytes counted for a header in addition to its characters, as in HTTP/2, so that empty headers count too.
@@ -102,7 +102,7 @@ class _Connections:
         self._waiting.pop(connection, None)
 
 
-class _ResponseTransport:
+class ResponseTransport:
     """The transport of one response: what it writes first, its head, leaves with what follows at once.
 
     A body that follows later does not delay the head: that is written when the loop continues.
@@ -229,7 +229,7 @@ class _HttpProtocol(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
-            self.cycle.transport = _ResponseTransport(self.transport, self.loop)  # type: ignore[assignment]
+            self.cycle.transport = ResponseTransport(self.transport, self.loop)  # type: ignore[assignment]
             self._unanswered.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:

@@ -5,9 +5,10 @@ from typing import Any, Protocol
 import msgspec
 
 from tocsin.core.protocol.envelope import AgentRef
+from tocsin.core.protocol.parsing import has_brackets
 from tocsin.hub.config import ServerConfig
 
-__all__ = ["DEFAULT_TYPE", "AnswerLimits", "ToolCall", "as_json", "limits_of"]
+__all__ = ["DEFAULT_TYPE", "AnswerLimits", "ToolCall", "as_json", "limit_depth", "limits_of"]
 
 #: Type of an agent before it registers.
 DEFAULT_TYPE = "AdHoc"
@@ -44,14 +45,15 @@ def as_json(reply: Any, depth_max: int) -> Any:
     written = msgspec.json.encode(reply)
     value = msgspec.json.decode(written)
     # With no more brackets than levels, nothing can be nested too deeply.
-    return value if written.count(b"{") + written.count(b"[") <= depth_max else _limit_depth(value, depth_max)
+    return limit_depth(value, depth_max) if has_brackets(written, depth_max + 1) else value
 
 
-def _limit_depth(value: Any, depth_max: int) -> Any:
+def limit_depth(value: Any, depth_max: int) -> Any:
+    """Return JSON values with the parts below a depth as text."""
     if isinstance(value, dict):
-        return {key: _limit_depth(part, depth_max - 1) for key, part in value.items()} if depth_max else _text(value)
+        return {key: limit_depth(part, depth_max - 1) for key, part in value.items()} if depth_max else _text(value)
     if isinstance(value, list):
-        return [_limit_depth(part, depth_max - 1) for part in value] if depth_max else _text(value)
+        return [limit_depth(part, depth_max - 1) for part in value] if depth_max else _text(value)
     return value
 
 

@@ -29,7 +29,7 @@ from tocsin.lab.traces.message_history import MessageHistory
 from tocsin.lab.traces.step_commands import command_of
 from tocsin.lab.traces.trace import ConsumerAction, EnvelopeDraft, Poller, Step
 
-__all__ = ["closed_loop"]
+__all__ = ["ClosedLoop", "closed_loop"]
 
 #: Steps of the same time are ordered by number; these low bits order the receipts of one step.
 _ORDER_BITS: Final = 10
@@ -50,10 +50,10 @@ _Due = tuple[int, int, Command, Caller, int]
 
 def closed_loop(prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> Replay:
     """Replay a trace under a policy; without one, under the policies in force."""
-    return _Loop(prepared, policy, seed, clock_us).run()
+    return ClosedLoop(prepared, policy, seed, clock_us).run()
 
 
-class _Loop:
+class ClosedLoop:
     """The state of one replay."""
 
     def __init__(self, prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> None:
@@ -108,7 +108,7 @@ class _Loop:
                 if self._check(until):
                     continue
             elif until - self._checked_at >= clock_us:
-                if self._may_tick_before(until + clock_us):
+                if self.may_tick_before(until + clock_us):
                     if self._check(until):
                         continue
                 else:
@@ -145,7 +145,7 @@ class _Loop:
             return roots
         return [index for index in roots if steps[index].ask != "AdoptPolicy"]
 
-    def _may_tick_before(self, before: int) -> bool:
+    def may_tick_before(self, before: int) -> bool:
         """Tell whether there may be a tick before a time, without asking the exchange for the next due time.
 
         The later a timer is due, the later is its tick, so the tick of the earliest time that anything can be due is a
