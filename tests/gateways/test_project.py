@@ -247,10 +247,10 @@ async def block_each_other(team: HubTeam) -> None:
 
 
 async def age(team: HubTeam) -> None:
-    # It rises by one level only.
+    # At the top of aging a message rises once, to the front of its level.
     policy = {"aging": {"threshold_s": 0.01, "top": "Coordinate"}}
     await team.put("boss", "/v1/policy", {"policy": policy, "reason": "to see one rise"})
-    await send(team, 1)
+    await send(team, 1, priority="Coordinate")
 
 
 #: What moves each metric, by one.
