@@ -83,13 +83,13 @@ def _decoded(data: bytes) -> Envelope:
     return envelope
 
 
-def has_brackets(data: bytes, most: int) -> bool:
-    """Tell whether JSON has that many opening brackets; with fewer it cannot be nested as deeply."""
+def has_brackets(data: bytes, number: int) -> bool:
+    """Tell whether JSON may have that many opening brackets; with fewer it cannot be nested as deeply."""
     # Counting looks at every byte, and `in` does not: one flat object, the usual payload, is not counted.
     found = data.count(_BRACE) if _BRACE in data[1:] else 1
     if _BRACKET in data:
         found += data.count(_BRACKET)
-    return found >= most
+    return found >= number
 
 
 def check_nesting(document: Any) -> None:

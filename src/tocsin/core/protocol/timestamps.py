@@ -26,7 +26,7 @@ def as_datetime_or_none(at: int | None) -> datetime | None:
 
 def as_microseconds(at: datetime) -> int:
     """Convert a datetime to microseconds since the epoch; one without a time zone is UTC."""
-    # Dividing the difference by a microsecond takes several times as long.
+    # Dividing the difference by a microsecond takes more instructions in the compiled form.
     since = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
