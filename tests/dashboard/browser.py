@@ -1,7 +1,8 @@
 """Search for the browser that the dashboard's tests use; it is installed if there is none.
 
 In this order: the path in `TOCSIN_CHROMIUM`; a Chromium or Chrome on the path; Debian's package, if this process may
-install it; Playwright's download. A lock makes sure that only one worker installs it.
+install it; Playwright's download. A lock makes sure that only one worker installs it. The headless shell is preferred:
+it is Chromium without windows, and tests take a third less of the processor with it.
 """
 
 import fcntl
@@ -16,10 +17,11 @@ from pathlib import Path
 
 __all__ = ["FLAGS", "NoBrowser", "find_browser"]
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-#: Without the sandbox, which does not work for root, and without background network traffic.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+#: Without the sandbox, which does not work for root, a process for a GPU, and background network traffic.
 FLAGS = (
     "--no-sandbox",
+    "--in-process-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--disable-component-update",
@@ -28,7 +30,8 @@ FLAGS = (
     "--no-first-run",
     "--force-color-profile=srgb",
 )
-_APT = (("update",), ("install", "--yes", "--no-install-recommends", "chromium"))
+#: Packages of Debian and its relatives; not all of them have the first.
+_PACKAGES = ("chromium-headless-shell", "chromium")
 _PLAYWRIGHT = (
     "from playwright.sync_api import sync_playwright as start\n"
     "with start() as playwright: print(playwright.chromium.executable_path)"
@@ -78,13 +81,15 @@ def _from_debian(environment: Mapping[str, str], root: bool, tried: list[str]) -
     if apt is None or not root:
         tried.append("Debian's package: " + ("there is no apt-get" if apt is None else "only root may install it"))
         return None
-    trouble = ""
-    for arguments in _APT:  # the package lists may be usable although they cannot be updated
-        trouble = _run([apt, *arguments], {**environment, "DEBIAN_FRONTEND": "noninteractive"})[1]
-    found = _on_the_path(environment)
-    if found is None:
-        tried.append(f"Debian's package: {trouble or 'it installed no chromium'}")
-    return found
+    quiet = {**environment, "DEBIAN_FRONTEND": "noninteractive"}
+    _run([apt, "update"], quiet)  # the package lists may be usable although they cannot be updated
+    for package in _PACKAGES:
+        trouble = _run([apt, "install", "--yes", "--no-install-recommends", package], quiet)[1]
+        found = _on_the_path(environment)
+        if found is not None:
+            return found
+        tried.append(f"Debian's package {package}: {trouble or 'it installed no browser'}")
+    return None
 
 
 def _from_playwright(environment: Mapping[str, str], python: str, tried: list[str]) -> Path | None:

@@ -34,9 +34,17 @@ def test_a_browser_on_the_path_is_preferred(tmp_path: Path) -> None:
     assert find_browser({"PATH": str(tmp_path)}, root=True) == own
 
 
-def test_debians_package_is_installed_by_root(tmp_path: Path) -> None:
-    program(tmp_path / "apt-get", installing(tmp_path / "chromium"))
-    assert find_browser({"PATH": str(tmp_path)}, root=True) == tmp_path / "chromium"
+def test_the_headless_shell_is_preferred(tmp_path: Path) -> None:
+    program(tmp_path / "chromium", "")
+    shell = program(tmp_path / "chromium-headless-shell", "")
+    assert find_browser({"PATH": str(tmp_path)}) == shell
+
+
+@pytest.mark.parametrize("package", ["chromium-headless-shell", "chromium"])
+def test_debians_package_is_installed_by_root(tmp_path: Path, package: str) -> None:
+    refused = f'[ "$1" = update ] || [ "$4" = {package} ] || exit 100'
+    program(tmp_path / "apt-get", f"{refused}\n{installing(tmp_path / package)}")
+    assert find_browser({"PATH": str(tmp_path)}, root=True) == tmp_path / package
 
 
 def test_playwrights_download_is_used_without_root(tmp_path: Path) -> None:
@@ -59,6 +67,6 @@ def test_the_error_lists_what_was_tried_and_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(NoBrowser) as raised:
         find_browser({"PATH": str(tmp_path)}, root=True, python=str(python))
     detail = str(raised.value)
-    assert "Debian's package: E: Unable to locate package chromium" in detail
+    assert "Debian's package chromium: E: Unable to locate package chromium" in detail
     assert "Playwright's download: no network" in detail
     assert "TOCSIN_CHROMIUM=/path/to/chromium" in detail
