@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tests.pipeline.clusters import QUICK
+from tests.pipeline.without_spark import without_spark
 from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 from tocsin.pipeline.jobs.run import run
@@ -20,7 +21,7 @@ __all__ = ["main"]
 
 
 def main(way: str, landing: str, warehouse: str, scratch: str, commits: str = "") -> None:
-    """Do it; small batches, so that there are many moments to be killed in.
+    """Run (`run` on Spark, `here` without it) or `stream`, in small batches: there are many moments to be killed in.
 
     With `commits`, it kills itself after so many commits to tables, when the next one is written but not committed.
     """
@@ -33,12 +34,13 @@ def main(way: str, landing: str, warehouse: str, scratch: str, commits: str = ""
         ingest_bytes_max=1500,
         stream_segments_max=2,
     )
-    with spark_session(SparkOptions(master="local[2]", conf=QUICK, scratch=Path(scratch)), settings) as spark:
+    options = SparkOptions(master="local[2]", conf=QUICK, scratch=Path(scratch))
+    with without_spark() if way == "here" else spark_session(options, settings) as spark:
         house = open_warehouse(warehouse, settings, Path(scratch) / "warehouse")
-        if way == "run":
-            run(spark, house, landing)
-        else:
+        if way == "stream":
             start_stream(spark, house, landing, every_s=None).awaitTermination()
+        else:
+            run(spark, house, landing)
 
 
 def _die_after(count: int) -> None:

@@ -33,16 +33,16 @@ def uploaded(segments: Path, s3: str) -> str:
 
 
 def test_a_process_killed_between_write_and_commit(
-    spark: SparkSession, settings: Settings, s3: str, uploaded: str, expected: dict[str, list[str]], tmp_path: Path
+    no_spark: SparkSession, settings: Settings, s3: str, uploaded: str, expected: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "tests.pipeline.victim", "run", uploaded, f"{s3}/lake", str(tmp_path), "3"]
+    command = [sys.executable, "-m", "tests.pipeline.victim", "here", uploaded, f"{s3}/lake", str(tmp_path), "3"]
     victim = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
     assert victim.returncode == -signal.SIGKILL, victim.stderr.decode()
     house = open_warehouse(f"{s3}/lake", settings)
     left = set(house.data_files())
     state = house.current()
     assert left - {file.path for name in state.tables for file in state.files(name)}, "it had written nothing"
-    run(spark, house, uploaded)
+    run(no_spark, house, uploaded)
     check(house, uploaded, expected)
 
 
