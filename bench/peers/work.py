@@ -1,8 +1,8 @@
-"""The work of every system: many senders at once, one that does not wait, a single one, a load, and a Critical message.
+"""The work of every system: a single sender, many at once, one that does not wait, a load, and a Critical message.
 
-*Crowd*: 64 senders, each waiting for its confirmation before the next send, to 16 mailboxes whose consumers acknowledge
-everything. *Many*: one sender that does not wait for each confirmation, the same consumers. *Alone*: one sender that
-waits, and one consumer. *Load*: messages sent at once to mailboxes without a consumer, and then *drained* by consumers.
+*Alone*: one sender that waits for its confirmation before the next send, and one consumer. *Crowd*: 64 such senders, to
+16 mailboxes whose consumers acknowledge everything. *Many*: one sender that does not wait for each confirmation, the
+same consumers. *Load*: messages sent at once to mailboxes without a consumer, and then *drained* by consumers.
 *Order*: the order in which a mailbox with mixed priorities delivers. *Backlog*: a mailbox with many messages below
 Critical whose consumer is busy with one of them; then a Critical message is sent, and the time until the consumer has
 it is measured, up to a limit.
@@ -150,12 +150,12 @@ def priority_of(body: str) -> int:
 
 
 async def measure(peer: Peer, sizes: Sizes) -> Found:
-    """Measure a running system."""
+    """Measure a running system; a single sender first, while the system has nothing left to do of a load."""
+    await alone(peer, Letters(7), round(sizes.alone * WARM_UP))
+    waits, ends = await alone(peer, Letters(2), sizes.alone)
     await crowd(peer, Letters(0), round(sizes.crowd * WARM_UP))
     crowded = await crowd(peer, Letters(1), sizes.crowd)
     many = await send_many(peer, Letters(5), sizes.crowd)
-    await alone(peer, Letters(7), round(sizes.alone * WARM_UP))
-    waits, ends = await alone(peer, Letters(2), sizes.alone)
     load_per_s, drained_per_s, left = await load(peer, sizes.load)
     return Found(
         per_s=crowded.per_s,
