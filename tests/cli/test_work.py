@@ -1,18 +1,21 @@
 """`tocsin work` as a process against a real hub: exit codes, payloads, timeouts, answers, concurrency, pause points."""
 
 import json
+import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.processes import COMMAND, RunningHub, run
+from tests.patience import PATIENCE_S
 
-AGENTS = ("ada", "bob", "cleo", "dora", "emil", "fred", "gus")
+AGENTS = ("ada", "bob", "cleo", "dora", "emil", "fred", "gus", "ida")
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +37,24 @@ def send(hub: RunningHub, agent: str, number: int, *options: str) -> str:
     return found
 
 
-def work(hub: RunningHub, agent: str, program: str, tmp_path: Path, *options: str) -> str:
-    """Let a worker run a Python program for all that waits; return what it wrote to standard error."""
+def work(hub: RunningHub, agent: str, program: str, tmp_path: Path, sent: Sequence[str], *options: str) -> None:
+    """Let a worker run a Python program for the messages that were sent, until each of them has ended."""
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(program))
-    words = ["work", "--as", agent, "--idle-s", "3", *options, "--", sys.executable, str(path), str(tmp_path)]
-    done = subprocess.run(  # noqa: S603
-        [*COMMAND, "--url", hub.url, "--data", str(hub.data), *words],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    work_until_ended(hub, agent, [sys.executable, str(path), str(tmp_path)], tmp_path, sent, *options)
+
+
+def work_until_ended(
+    hub: RunningHub, agent: str, command: Sequence[str], tmp_path: Path, sent: Sequence[str], *options: str
+) -> None:
+    words = ["--url", hub.url, "--data", str(hub.data), "work", "--as", agent, *options, "--", *command]
+    with subprocess.Popen([*COMMAND, *words], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as worker:  # noqa: S603
+        while not all(state(hub, message)["state"] in ("processed", "dead") for message in sent):
+            assert worker.poll() is None, worker.communicate()[1]
+            time.sleep(0.05)
+        worker.send_signal(signal.SIGINT)
+        _, told = worker.communicate(timeout=PATIENCE_S)
+    assert worker.returncode == 0, told
 
 
 def state(hub: RunningHub, message: str) -> dict[str, Any]:
@@ -70,6 +76,7 @@ def test_the_exit_code_settles_the_message(hub: RunningHub, tmp_path: Path) -> N
         sys.exit(payload["number"])
         """,
         tmp_path,
+        (done, never, later),
     )
     seen = [json.loads(line) for line in (tmp_path / "seen").read_text().splitlines()]
     assert sorted(entry["number"] for entry in seen) == [0, 7, 7, 7, 100], "two retries, as the type allows"
@@ -91,7 +98,7 @@ def test_a_command_that_runs_too_long_is_ended_with_its_children(hub: RunningHub
             file.write(f"{child.pid}\\n")
         time.sleep(1000)
     """
-    work(hub, "cleo", program, tmp_path, "--timeout-s", "1")
+    work(hub, "cleo", program, tmp_path, [sent], "--timeout-s", "1")
     assert state(hub, sent)["state"] == "dead"
     assert "the command ran longer than 1 s" in hub.run("trace", sent).stdout
     for pid in (tmp_path / "children").read_text().split():
@@ -100,9 +107,9 @@ def test_a_command_that_runs_too_long_is_ended_with_its_children(hub: RunningHub
 
 
 def test_the_output_is_the_answer(hub: RunningHub, tmp_path: Path) -> None:
-    send(hub, "dora", 20)
+    sent = send(hub, "dora", 20)
     program = "import json, sys; print(json.dumps({'double': 2 * json.load(sys.stdin)['number']}))"
-    work(hub, "dora", program, tmp_path, "--reply", "CUSTOM_RESULT")
+    work(hub, "dora", program, tmp_path, [sent], "--reply", "CUSTOM_RESULT")
     (answer,) = [m for m in hub.ask("inbox", agent="ada")["items"] if m["sender"] == "dora"]
     assert (answer["type"], answer["payload"]) == ("CUSTOM_RESULT", {"double": 40})
 
@@ -117,7 +124,7 @@ def test_several_commands_run_at_the_same_time(hub: RunningHub, tmp_path: Path) 
         while not (folder / f"here {3 - number}").exists():
             time.sleep(0.01)
     """
-    work(hub, "emil", program, tmp_path, "--concurrency", "2", "--timeout-s", "30")
+    work(hub, "emil", program, tmp_path, sent, "--concurrency", "2", "--timeout-s", "30")
     assert [state(hub, message)["state"] for message in sent] == ["processed"] * 2
 
 
@@ -141,7 +148,7 @@ def test_an_urgent_message_is_handled_while_the_command_is_stopped(hub: RunningH
             file.write(f"end {number}\\n")
     """
     (tmp_path / "hub.json").write_text(json.dumps([hub.url, str(hub.data)]))
-    work(hub, "fred", program, tmp_path, "--pause-every-s", "0.1", "--timeout-s", "60")
+    work(hub, "fred", program, tmp_path, [slow], "--pause-every-s", "0.1", "--timeout-s", "60")
     order = (tmp_path / "order").read_text().splitlines()
     assert order == ["begin 1", "begin 2", "end 2", "end 1"]
     assert state(hub, slow)["state"] == "processed"
@@ -149,9 +156,13 @@ def test_an_urgent_message_is_handled_while_the_command_is_stopped(hub: RunningH
 
 def test_a_program_that_does_not_exist_rejects_the_message(hub: RunningHub, tmp_path: Path) -> None:
     sent = send(hub, "gus", 1)
-    words = ["work", "--as", "gus", "--idle-s", "3", "--", "/no/such/program"]
-    assert run("--url", hub.url, "--data", str(hub.data), *words, cwd=tmp_path).returncode == 0
+    work_until_ended(hub, "gus", ["/no/such/program"], tmp_path, [sent])
     assert state(hub, sent)["state"] == "dead"
+
+
+def test_a_worker_without_messages_ends_after_its_idle_time(hub: RunningHub, tmp_path: Path) -> None:
+    words = ["work", "--as", "ida", "--idle-s", "0.1", "--", "/no/such/program"]
+    assert run("--url", hub.url, "--data", str(hub.data), *words, cwd=tmp_path).returncode == 0
 
 
 def test_a_worker_needs_a_token_a_command_and_options_that_fit(hub: RunningHub, tmp_path: Path) -> None:

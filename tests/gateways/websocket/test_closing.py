@@ -102,7 +102,10 @@ async def _look(hub: RunningHub, message_ids: list[str]) -> set[str]:
 
 
 async def test_a_socket_that_never_answers_the_close_does_not_hold_the_hub_up(tmp_path: Path) -> None:
-    with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (data / "server.yaml").write_text("socket: {close_timeout_s: 0.2}\n")
+    with RunningHub(data, "--insecure-loopback") as hub:
         client = await _open(hub)
         client.socket.transport.pause_reading()
         hub.process.terminate()
