@@ -92,7 +92,6 @@ PRIVATE_NAMES = {
     "_set_running_loop": "asyncio exports it for code that runs loops by itself, as Playwright's does",
     "_putter": "persist-queue has no public way to put a batch",
     "_sql_insert": "persist-queue has no public way to put a batch",
-    "_KINDS": "the kinds of events that an earlier version of the pipeline knew are simulated in its task",
 }
 
 

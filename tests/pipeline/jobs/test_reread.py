@@ -149,7 +149,6 @@ def earlier_version(missing: str) -> Callable[[Assignment], Ingested]:
         known = {name: kind for name, kind in KINDS.items() if name != missing}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(segment_task, "KINDS", known)
-            patch.setattr(segment_task, "_KINDS", frozenset(name.encode() for name in known))
             return segment_task.ingest_segment(task)
 
     return ingest_segment

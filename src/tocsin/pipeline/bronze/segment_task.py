@@ -45,7 +45,6 @@ _UNKNOWN_MAX = 32
 _KIND_CHARS = 80
 #: Stands for all other kinds.
 ANY_KIND = "*"
-_KINDS = frozenset(name.encode() for name in KINDS)
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -153,7 +152,7 @@ class _SegmentTask:
         groups: dict[bytes, list[int]] = defaultdict(list)
         for number, line in enumerate(lines):
             groups[line[_PREFIX : line.find(b'"', _PREFIX)]].append(number)
-        for name in [name for name in groups if name not in _KINDS]:
+        for name in [name for name in groups if name.decode("utf-8", "replace") not in KINDS]:
             for number in groups.pop(name):
                 groups[kind_of(lines[number])].append(number)
         kinds: list[EventColumns] = []
