@@ -2,13 +2,13 @@
 
 import random
 import signal
-import subprocess
-import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
 
 from tests.acceptance.victim import POLICY
+from tests.forks import Forked
 from tests.ids import SeededIds
 from tests.soak import tally
 from tests.stores.test_recovery import assert_same
@@ -39,28 +39,27 @@ class Witness:
         """Start a hub, let it work for a random while, and kill it without warning."""
         self._runs += 1
         tally("kills")
-        command = [sys.executable, "-m", "tests.acceptance.victim", self._store, self._where]
-        victim = subprocess.Popen(  # noqa: S603
-            [*command, str(self._segments), str(self._runs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        try:
-            out = victim.stdout
-            if out is None:
-                raise RuntimeError("no output to read")
-            promises = self._random.choice((1, 20, 100, 300, 800))
-            for number, line in enumerate(out):
-                self._note(line.strip())
-                if number >= promises:
-                    break
-            victim.send_signal(signal.SIGKILL)
-            for line in out:
-                self._note(line.strip())
-            errors = victim.stderr.read() if victim.stderr is not None else ""
-            if victim.wait() != -signal.SIGKILL:
-                raise AssertionError(f"the hub ended by itself:\n{errors}")
-        finally:
-            victim.kill()
-            victim.communicate()
+        words = ["tests.acceptance.victim", self._store, self._where, str(self._segments), str(self._runs)]
+        with tempfile.TemporaryFile() as errors:
+            victim = Forked(words, stderr=errors)
+            try:
+                out = victim.stdout
+                if out is None:
+                    raise RuntimeError("no output to read")
+                promises = self._random.choice((1, 20, 100, 300, 800))
+                for number, line in enumerate(out):
+                    self._note(line.strip())
+                    if number >= promises:
+                        break
+                victim.kill()
+                for line in out:
+                    self._note(line.strip())
+                if victim.wait() != -signal.SIGKILL:
+                    errors.seek(0)
+                    raise AssertionError(f"the hub ended by itself:\n{errors.read().decode()}")
+            finally:
+                victim.kill()
+                victim.communicate()
 
     def _note(self, line: str) -> None:
         what, _, message_id = line.partition(" ")

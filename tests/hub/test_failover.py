@@ -2,15 +2,13 @@
 
 import asyncio
 import secrets
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.forks import Forked
 from tests.hub.hosting.test_host import ADA, BOB, QUICK, message
 from tests.ids import SeededIds
 from tests.postgres import Server
@@ -223,15 +221,14 @@ def test_a_replaced_owner_cannot_take_the_tables_back(dsn: str) -> None:
 
 
 async def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.acceptance.victim", "postgres", dsn, str(tmp_path / "segments"), "1"]
-    victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    victim = Forked(["tests.acceptance.victim", "postgres", dsn, str(tmp_path / "segments"), "1"])
     try:
         out = victim.stdout
         assert out is not None
         lines = [out.readline() for _ in range(200)]
         standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two").serve())
         await until_waiting(dsn)
-        victim.send_signal(signal.SIGKILL)
+        victim.kill()
         lines += out.readlines()
         host = await standby
         sent = {line.split()[1] for line in lines if line.startswith("sent")}

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
+from tests.forks import MCP, stand_in
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http
 from tests.patience import PATIENCE_S
 from tocsin.cli.programs.channel import Channel
@@ -92,9 +92,9 @@ class _Tee:
 
 @asynccontextmanager
 async def claude(hub: Hub, agent: str, *options: str) -> AsyncIterator[tuple[Caller, Listening]]:
-    arguments = ["-W", "error", "-m", "tocsin", "--url", hub.url, "--data", str(hub.data), "--as", agent, "mcp"]
-    command = [*arguments, "--channel", *options]
-    server = StdioServerParameters(command=sys.executable, args=command, cwd=str(hub.data.parent), env=SOURCES)
+    words = ["tocsin", "--url", hub.url, "--data", str(hub.data), "--as", agent, "mcp", "--channel", *options]
+    command, *arguments = stand_in(words, MCP)
+    server = StdioServerParameters(command=command, args=arguments, cwd=str(hub.data.parent), env=SOURCES)
     listening = Listening()
     with (hub.data.parent / f"{agent}.stderr").open("w") as stderr:
         async with Client(listening.transport(server, stderr), mode="legacy") as client:
