@@ -1,8 +1,8 @@
 """Hubs that share one PostgreSQL database, as real processes, and a load that must lose nothing."""
 
 import asyncio
+import re
 import signal
-import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,42 +20,32 @@ from tocsin.client import Agent
 from tocsin.client.config import client_config
 from tocsin.fleet.placement import place
 
-__all__ = ["SOON", "Fleet", "Sender", "fleet_of", "free_ports"]
+__all__ = ["SOON", "Fleet", "Sender", "fleet_of"]
 
 #: Settings of hubs of which one hangs: it is noticed soon.
 SOON = "hubs: {beat_s: 1, lease_s: 5}\nownership: {lease_s: 5, renew_s: 1, look_s: 0.2}\n"
 #: Policy of the projects: the load is not rationed.
 POLICY = {"limits": {"mailbox_depth_max": 10**7}, "bucket": {"capacity": 10**12, "refill_per_s": 10**9}}
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports: list[int] = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+#: What a hub tells once it serves.
+_ADDRESS = re.compile(r" at http://127\.0\.0\.1:(\d+)")
 
 
 class Fleet:
     """Several hub processes on one database."""
 
-    def __init__(
-        self, root: Path, store: str, ports: Sequence[int], arguments: Sequence[str] = (), settings: str = ""
-    ) -> None:
+    def __init__(self, root: Path, store: str, hubs: int, arguments: Sequence[str] = (), settings: str = "") -> None:
         self._settings = settings
         self.root = root
         self.store = store
-        self.ports = list(ports)
+        #: The port of each hub: 0 until it has started once and has told which one it got.
+        self._ports = [0] * hubs
         self._arguments = list(arguments)
         self._processes: dict[int, Forked] = {}
 
     @property
     def urls(self) -> list[str]:
-        """Return the addresses of all hubs."""
-        return [f"http://127.0.0.1:{port}" for port in self.ports]
+        """Return the addresses of all hubs, once they have been started."""
+        return [f"http://127.0.0.1:{port}" for port in self._ports]
 
     async def start(self, *numbers: int) -> None:
         """Start hubs at the same time, and return once all of them serve and one has the home project.
@@ -71,15 +61,16 @@ class Fleet:
         (data / "server.yaml").write_text(self._settings, encoding="utf-8")
         command = [
             *("tocsin", "serve", "--data", str(data), "--store", self.store),
-            *("--port", str(self.ports[number]), "--log-level", "warning", *(self._arguments or ("--workers", "1"))),
+            *("--port", str(self._ports[number]), "--log-level", "warning", *(self._arguments or ("--workers", "1"))),
         ]
         process = self._processes[number] = await asyncio.to_thread(Forked, command)
         if process.stdout is None:
             raise RuntimeError("a hub has no output")
         async with asyncio.timeout(180):
-            while " at http://" not in (line := await asyncio.to_thread(process.stdout.readline)):
+            while not (told := _ADDRESS.search(line := await asyncio.to_thread(process.stdout.readline))):
                 if not line:
                     raise RuntimeError(f"hub {number} did not start")
+        self._ports[number] = int(told[1])
 
     async def stop(self, number: int) -> None:
         """Stop a hub in order."""
@@ -164,7 +155,7 @@ async def fleet_of(
 ) -> AsyncIterator[Fleet]:
     """Run hubs on a new database of a server."""
     server.database(database)
-    fleet = Fleet(root, f"postgresql://tocsin@/{database}?host={server.folder}", free_ports(hubs), arguments, settings)
+    fleet = Fleet(root, f"postgresql://tocsin@/{database}?host={server.folder}", hubs, arguments, settings)
     try:
         await fleet.start(*range(hubs))
         yield fleet

@@ -2,8 +2,8 @@
 
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +15,7 @@ import pyspark
 
 from tocsin.pipeline.engine.java import find_java, launcher
 
-__all__ = ["QUICK", "QUICK_JVM", "QUICK_WORDS", "Cluster", "Service", "connect_server", "free_port", "tocsin_pipeline"]
+__all__ = ["QUICK", "QUICK_JVM", "QUICK_WORDS", "Cluster", "Service", "connect_server", "tocsin_pipeline"]
 
 #: Options for a JVM that runs for seconds: without the second compiler and the parallel collector it takes less of the
 #: processor.
@@ -31,12 +31,6 @@ QUICK_WORDS = tuple(word for name, value in QUICK.items() for word in ("--conf",
 
 _START_S = 180.0
 _SPARK = Path(pyspark.__file__).parent
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Service:
@@ -61,17 +55,15 @@ class Service:
                 arguments, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
             )
 
-    def wait_for(self, port: int) -> None:
-        """Wait until it listens."""
+    def port_of(self, name: str) -> int:
+        """Wait until a server of the process listens, and return the port that it got."""
+        told = re.compile(rf"Successfully started service '{re.escape(name)}' on port (\d+)")
         deadline = time.monotonic() + _START_S
-        while True:
-            assert self._process.poll() is None, self._log.read_text(errors="replace")
-            assert time.monotonic() < deadline, self._log.read_text(errors="replace")
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                return
-            except OSError:
-                time.sleep(0.05)
+        while not (found := told.search(log := self._log.read_text(errors="replace"))):
+            assert self._process.poll() is None, log
+            assert time.monotonic() < deadline, log
+            time.sleep(0.05)
+        return int(found[1])
 
     @property
     def pid(self) -> int:
@@ -89,14 +81,12 @@ class Cluster:
     """A master and two workers."""
 
     def __init__(self, folder: Path) -> None:
-        port, self._web = free_port(), free_port()
-        self.url = f"spark://127.0.0.1:{port}"
-        arguments = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(self._web))
+        arguments = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         self._master = Service(folder, "master", "org.apache.spark.deploy.master.Master", *arguments)
         self.workers: list[Service] = []
         try:
-            self._master.wait_for(port)
-            self._master.wait_for(self._web)
+            self.url = f"spark://127.0.0.1:{self._master.port_of('sparkMaster')}"
+            self._web = self._master.port_of("MasterUI")
             for number in (1, 2):
                 options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0")
                 place = ("--work-dir", str(folder / f"worker-{number}"), self.url)
@@ -133,10 +123,9 @@ class Cluster:
 
 def connect_server(folder: Path) -> tuple[Service, str]:
     """Start a Connect server; return it with its address."""
-    port = free_port()
     conf = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.port": "0",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "768m",
@@ -149,7 +138,7 @@ def connect_server(folder: Path) -> tuple[Service, str]:
     command = ("org.apache.spark.deploy.SparkSubmit", "--master", "local[2]", *said, "--class", main, "spark-internal")
     server = Service(folder, "connect", *command)
     try:
-        server.wait_for(port)
+        port = server.port_of("org.apache.spark.sql.connect.service.SparkConnectService")
     except BaseException:
         server.kill()
         raise
