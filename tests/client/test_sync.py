@@ -29,8 +29,8 @@ def threads() -> list[str]:
     return sorted(thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio_"))
 
 
-def test_every_verb(ground: SyncGround) -> None:
-    with ground.join("ada", "director") as ada, ground.join("bob") as bob:
+def test_a_message_is_rejected_acknowledged_processed_and_traced(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob") as bob:
         receipt = ada.send(to="bob", type="CUSTOM_TRIED", payload={"n": 1}, priority="Critical")
         assert isinstance(receipt, Receipt)
         inbox = bob.inbox(timeout_s=PATIENCE_S)
@@ -42,22 +42,52 @@ def test_every_verb(ground: SyncGround) -> None:
         message.mark_processed()
         assert ada.get_message(receipt.message_id)[0].state == "processed"
         assert ada.trace_message(receipt.message_id)[0].history[0].kind == "MessageAccepted"
+
+
+def test_a_recalled_message_does_not_come(ground: SyncGround) -> None:
+    with ground.join("ada") as ada:
         kept, taken_back = ada.send(to="ada", type=NOTE), ada.send(to="ada", type=NOTE)
         assert ada.recall_message(taken_back.message_id).outcome == "recalled"
         assert [message.message_id for message in take_all_sync(ada, 1)] == [kept.message_id]
+
+
+def test_many_messages_are_sent_with_one_call_and_come_in_order(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob") as bob:
         outcomes = ada.send_many([Draft(to="bob", type=NOTE, payload={"n": n}) for n in range(40)])
         assert len([outcome for outcome in outcomes if isinstance(outcome, Receipt)]) == 40
         assert [message.payload["n"] for message in take_all_sync(bob, 40)] == list(range(40))
+
+
+def test_agents_are_listed_and_looked_up(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob"):
         assert {peer.agent for peer in ada.list_agents()} >= {"ada", "bob"}
         assert ada.get_agent("bob").presence == "available"
-        assert all(letter.failures for letter in ada.list_dead_letters().items)
-        assert ada.list_thread("thr_none").items == []
-        assert ada.redrive_dead_letters([]).redriven == ()
-        assert ada.search_messages(q="nothing like it").items == []
-        assert set(ada.waiting) == {"Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"}
+
+
+def test_what_is_not_there_is_not_found(ground: SyncGround) -> None:
+    with ground.join("ada") as ada:
+        found = (ada.list_thread("thr_none").items, ada.search_messages(q="nothing like it").items)
+        assert found == ([], [])
+
+
+def test_a_director_lists_and_redrives_dead_letters(ground: SyncGround) -> None:
+    with ground.join("ada", "director") as ada:
+        sent = ada.send(to="ada", type="CUSTOM_TRIED")
+        next(ada.inbox(timeout_s=PATIENCE_S)).reject("never", can_retry=False)
+        letters = {letter.message.message_id: letter for letter in ada.list_dead_letters().items}
+        assert letters[sent.message_id].failures == 1
+        assert ada.redrive_dead_letters([sent.message_id]).redriven == (sent.message_id,)
+
+
+def test_an_agent_knows_its_name_its_connection_and_the_levels_of_what_waits(ground: SyncGround) -> None:
+    with ground.join("ada") as ada:
         assert (ada.name, ada.state, bool(ada.session)) == ("ada", ConnectionState.CONNECTED, True)
-        with pytest.raises(RoutingFailed):
-            ada.send(to="nobody", type=NOTE)
+        assert set(ada.waiting) == {"Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"}
+
+
+def test_a_refusal_is_raised(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, pytest.raises(RoutingFailed):
+        ada.send(to="nobody", type=NOTE)
 
 
 def test_a_request_from_one_thread_to_another(ground: SyncGround) -> None:
@@ -136,17 +166,26 @@ def test_a_refused_connection_leaves_no_thread(ground: SyncGround) -> None:
     assert threads() == before
 
 
-def test_coordinating_without_await(ground: SyncGround) -> None:
-    with ground.join("ada", "director") as ada, ground.join("bob") as bob:
+def test_a_lease_is_held_within_a_block_and_free_after_it(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob") as bob:
         with bob.acquire("src/**", ttl_s=5) as lease:
             assert lease.is_held
             with pytest.raises(LeaseConflict):
                 ada.acquire("src/a.py", wait_s=0)
         with ada.acquire("src/a.py") as lease:
             assert ada.list_leases().held[0].lease == lease.lease
+
+
+def test_resources_are_released_by_name(ground: SyncGround) -> None:
+    with ground.join("ada") as ada:
+        ada.acquire(["one", "two"])
+        assert ada.release_resources(["one"]).resources == ("one",)
+
+
+def test_work_is_interrupted_at_a_pause_point(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob") as bob:
         ada.send(to="bob", type=NOTE, payload={"n": 1}, priority="Info")
-        message = next(bob.inbox())
-        with bob.working_on(message) as work:
+        with bob.working_on(next(bob.inbox())) as work:
             ada.send(to="bob", type=NOTE, payload={"n": 2}, priority="Critical")
             interruption = work.pause_point(save=lambda: "half")
             assert interruption is not None
@@ -155,22 +194,41 @@ def test_coordinating_without_await(ground: SyncGround) -> None:
             assert interruption.saved == "half"
             assert work.pause_point() is None
         assert bob.get_attention().status == "idle"
-        ada.acquire(["one", "two"])
-        assert ada.release_resources(["one"]).resources == ("one",)
-        assert ada.report_health({"clone_spawn_p99_s": 0.001}).alerts == ()
-        ada.send(to="bob", type=NOTE, payload={"n": 3}, priority="Info")
-        read = next(bob.inbox())
-        bob.working_on(read).__enter__()
+
+
+def test_work_is_resumed_in_a_later_session(ground: SyncGround) -> None:
+    with ground.join("bob") as bob:
+        bob.send(to="bob", type=NOTE, priority="Info")
+        message = next(bob.inbox())
+        bob.working_on(message).__enter__()
+    with ground.join("bob") as bob, bob.resuming() as resumed:
+        assert (resumed.message_id, resumed.saved, resumed.duplicate) == (message.message_id, "", False)
+        assert resumed.pause_point() is None
+
+
+def test_an_approval_is_withdrawn_by_its_asker(ground: SyncGround) -> None:
     with ground.join("ada", "director") as ada, ground.join("bob") as bob:
-        with bob.resuming() as resumed:
-            assert (resumed.message_id, resumed.saved, resumed.duplicate) == (read.message_id, "", False)
-            assert resumed.pause_point() is None
         bob.withdraw_approval(bob.request_approval("plan_approval", "begin").approval)
-        bob.subscribe_topic("news")
-        assert len(ada.publish_topic("news", NOTE, {"n": 3}).receipts) == 1
+        assert ada.list_approvals() == []
+
+
+def test_an_approval_is_decided_by_a_director(ground: SyncGround) -> None:
+    with ground.join("ada", "director") as ada, ground.join("bob") as bob:
         asked = bob.request_approval("plan_approval", "begin")
         assert ada.decide_approval(asked.approval, "approve").outcome == "approved"
-        assert (ada.list_alerts(), ada.list_approvals()) == ([], [])
+        assert ada.list_approvals() == []
+
+
+def test_a_topic_reaches_its_subscribers(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob") as bob:
+        bob.subscribe_topic("news")
+        assert [receipt.recipient for receipt in ada.publish_topic("news", NOTE, {"n": 3}).receipts] == ["bob"]
+
+
+def test_healthy_figures_raise_no_alert(ground: SyncGround) -> None:
+    with ground.join("ada", "director") as ada:
+        assert ada.report_health({"clone_spawn_p99_s": 0.001}).alerts == ()
+        assert ada.list_alerts() == []
 
 
 def test_whoever_waits_or_comes_while_the_loop_ends_is_told_so() -> None:

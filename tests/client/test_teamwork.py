@@ -121,15 +121,23 @@ async def test_work_is_interrupted_at_a_pause_point_and_resumed_with_what_was_sa
             assert interruption.saved == "step 3 of 7, größer"
             assert await work.pause_point() is None
         assert (await bob.get_attention()).status == "idle"
-        later = await anext(messages)
-        assert later.payload == {"n": 1}
+        assert (await anext(messages)).payload == {"n": 1}
         states = {row.message_id: row.state for row in await _records(ada, message.message_id, urgent_id)}
         assert states == {message.message_id: "processed", urgent_id: "processed"}
+
+
+async def test_work_that_fails_ends_and_its_message_is_not_processed(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("bob") as bob:
+        sent = await bob.send(to="bob", type=NOTE)
         with pytest.raises(ZeroDivisionError):
-            async with bob.working_on(later):
+            async with bob.working_on(await anext(bob.inbox())):
                 raise ZeroDivisionError
         assert (await bob.get_attention()).status == "idle"
-        assert (await ada.get_message(later.message_id))[0].state != "processed"
+        assert (await bob.get_message(sent.message_id))[0].state != "processed"
+
+
+async def test_an_agent_that_is_not_at_work_has_no_pause_point(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("bob") as bob:
         with pytest.raises(StateConflict):
             await bob.pause_point()
 
@@ -180,22 +188,24 @@ async def _records(agent: Agent, *ids: str) -> list[MessageRecord]:
     return [row for message_id in ids for row in await agent.get_message(message_id)]
 
 
-async def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> None:
+async def test_a_topic_reaches_its_subscribers_until_they_leave(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+        assert (await bob.subscribe_topic("builds")).topics == ("builds",)
+        published = await ada.publish_topic("builds", NOTE, {"red": True})
+        assert [receipt.recipient for receipt in published.receipts] == ["bob"]
+        assert (await anext(bob.inbox(timeout_s=PATIENCE_S))).payload == {"red": True}
+        assert [(topic.topic, topic.subscribers) for topic in await ada.list_topics()] == [("builds", 1)]
+        assert (await bob.unsubscribe_topic("builds")).topics == ()
+        assert (await ada.publish_topic("builds", NOTE)).receipts == ()
+
+
+async def test_a_discussion_ends_with_the_option_of_the_majority(kind: str, tmp_path: Path) -> None:
     async with (
         ground_of(kind, tmp_path) as ground,
         ground.join("ada") as ada,
         ground.join("bob") as bob,
         ground.join("dora", role="director") as dora,
     ):
-        assert (await bob.subscribe_topic("builds")).topics == ("builds",)
-        published = await ada.publish_topic("builds", NOTE, {"red": True})
-        assert [receipt.recipient for receipt in published.receipts] == ["bob"]
-        bobs = bob.inbox(timeout_s=PATIENCE_S)
-        assert (await anext(bobs)).payload == {"red": True}
-        assert [(topic.topic, topic.subscribers) for topic in await ada.list_topics()] == [("builds", 1)]
-        assert (await bob.unsubscribe_topic("builds")).topics == ()
-        assert (await ada.publish_topic("builds", NOTE)).receipts == ()
-
         opened = await ada.open_discussion("tabs?", ["bob", "dora"], options=["tabs", "spaces"])
         assert (await bob.speak_in_discussion(opened.discussion, "spaces, please")).state == "open"
         assert [row.question for row in await bob.list_discussions()] == ["tabs?"]
@@ -203,20 +213,33 @@ async def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> No
         assert (await dora.vote(opened.discussion, "spaces")).option == "spaces"
         assert (await ada.list_discussions()) == []
 
+
+async def test_whoever_asks_for_an_approval_is_told_the_decision_and_its_reason(kind: str, tmp_path: Path) -> None:
+    async with (
+        ground_of(kind, tmp_path) as ground,
+        ground.join("ada") as ada,
+        ground.join("bob") as bob,
+        ground.join("dora", role="director") as dora,
+    ):
         bobs_lease = await bob.acquire("src/**")
         asked = await ada.request_approval("lease_override", bobs_lease.lease, details="it is urgent")
         (approval,) = await dora.list_approvals()
         assert (approval.approval, approval.asker, approval.holds) == (asked.approval, "ada", False)
         assert (await dora.decide_approval(asked.approval, "refuse", reason="wait for bob")).outcome == "refused"
-        decided = await _first(ada, "ApprovalDecided")
-        assert decided.payload["reason"] == "wait for bob"
-        held = await ada.send(to="bob", type="CUSTOM_PLAN", payload={"plan": "a"})
-        assert held.held
+        assert (await _first(ada, "ApprovalDecided")).payload["reason"] == "wait for bob"
+
+
+async def test_a_held_message_is_delivered_as_the_director_has_changed_it(kind: str, tmp_path: Path) -> None:
+    async with (
+        ground_of(kind, tmp_path) as ground,
+        ground.join("ada") as ada,
+        ground.join("bob") as bob,
+        ground.join("dora", role="director") as dora,
+    ):
+        assert (await ada.send(to="bob", type="CUSTOM_PLAN", payload={"plan": "a"})).held
         (approval,) = await dora.list_approvals()
         await dora.decide_approval(approval.approval, "approve", payload={"plan": "b"})
-        plan = await _first(bob, "CUSTOM_PLAN")
-        assert plan.payload == {"plan": "b"}
-        assert await dora.list_alerts() == []
+        assert (await _first(bob, "CUSTOM_PLAN")).payload == {"plan": "b"}
 
 
 async def _first(agent: Agent, message_type: str) -> Message:
@@ -336,26 +359,32 @@ async def test_who_comes_back_after_a_crash_goes_on_with_its_work(kind: str, tmp
                 await bob.resuming().__aenter__()
 
 
-async def test_what_was_asked_for_or_is_held_can_be_given_up_by_name(kind: str, tmp_path: Path) -> None:
-    async with (
-        ground_of(kind, tmp_path) as ground,
-        ground.join("ada") as ada,
-        ground.join("dora", role="director") as dora,
-    ):
+async def test_an_approval_request_is_withdrawn_once(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada:
         asked = await ada.request_approval("plan_approval", "rewrite it")
         await ada.withdraw_approval(asked.approval)
         assert await ada.list_approvals() == []
         with pytest.raises(StateConflict):
             await ada.withdraw_approval(asked.approval)
 
+
+async def test_resources_are_released_by_name_once(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada:
         await ada.acquire(["one", "two"])
         assert (await ada.release_resources(["two"])).resources == ("two",)
         with pytest.raises(LeaseConflict):
             await ada.release_resources(["two"])
         assert [lease.exclusive for lease in (await ada.list_leases(agent="ada")).held] == [("one",)]
-        await ada.release_resources(["one"])
 
-        assert "clone_spawn_p99_s" not in (await dora.report_health({"clone_spawn_p99_s": 0.001})).alerts
+
+async def test_a_director_reports_figures_and_healthy_ones_raise_no_alert(kind: str, tmp_path: Path) -> None:
+    async with (
+        ground_of(kind, tmp_path) as ground,
+        ground.join("ada") as ada,
+        ground.join("dora", role="director") as dora,
+    ):
+        assert (await dora.report_health({"clone_spawn_p99_s": 0.001})).alerts == ()
+        assert await dora.list_alerts() == []
         with pytest.raises(NotPermitted):
             await ada.report_health({"clone_spawn_p99_s": 0.001})
 
