@@ -70,20 +70,28 @@ async def test_a_sign_in_link_signs_in_once(tmp_path: Path) -> None:
         assert (made.status_code, made.headers["cache-control"]) == (200, "no-store")
         path = made.json()["path"]
         assert path.startswith("/sign-in?link#code=")
-        assert (await client.post("/sign-in", json={"code": path.partition("#code=")[2]})).status_code == 401, (
-            "own page only"
-        )
         answer = await follow(client, path)
         assert (answer.status_code, answer.json()["agent"]) == (200, "hanna")
         assert (await client.get("/")).status_code == 200
-        assert (await client.get("/sign-in")).status_code == 303
-        assert (await client.get("/sign-in?link")).status_code == 200, "one may be signed in as someone else"
         client.cookies.clear()
         again = await follow(client, path)
         assert (again.status_code, again.json()["code"]) == (401, "E_AUTH_001")
         assert "used before" in again.json()["detail"]
         assert (await client.get("/")).status_code == 303
+
+
+async def test_a_code_is_accepted_only_from_the_sign_in_page_and_never_empty(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
+        code = (await sign_in_link(team, client)).json()["path"].partition("#code=")[2]
+        assert (await client.post("/sign-in", json={"code": code})).status_code == 401, "own page only"
         assert (await client.post("/sign-in", json={}, headers=OWN)).status_code == 401, "an empty code is no code"
+
+
+async def test_whoever_is_signed_in_sees_the_sign_in_page_only_with_a_link(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
+        await sign_in(team, client)
+        assert (await client.get("/sign-in")).status_code == 303
+        assert (await client.get("/sign-in?link")).status_code == 200, "one may be signed in as someone else"
 
 
 async def test_a_sign_in_link_needs_a_token_that_may_sign_in(tmp_path: Path) -> None:
@@ -179,13 +187,28 @@ async def test_the_page_may_load_only_files_of_the_hub(tmp_path: Path) -> None:
         assert "unsafe" not in policy
         assert "<style" not in page.text
         assert "style=" not in page.text
-        base = page.text.split('data-base="')[1].split('"')[0]
+
+
+async def base_of_files(team: HubTeam, client: httpx2.AsyncClient) -> str:
+    """Sign in, and return the path under which the page has its files."""
+    await sign_in(team, client)
+    return (await client.get("/")).text.split('data-base="')[1].split('"')[0]
+
+
+async def test_files_of_the_page_are_compressed_and_kept_by_browsers(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
+        base = await base_of_files(team, client)
         file = await client.get(base + "/app.js")
         assert file.headers["content-type"].startswith("text/javascript")
         assert "immutable" in file.headers["cache-control"]
         assert file.headers["content-encoding"] == "gzip"
         plain = await client.get(base + "/app.js", headers={"Accept-Encoding": "identity"})
         assert plain.text == file.text
+
+
+async def test_only_files_of_the_page_are_served(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path) as (team, client, _gateway):
+        base = await base_of_files(team, client)
         for path in (
             base + "/nothing.js",
             "/ui/0/app.js",
@@ -215,38 +238,58 @@ def test_a_hub_without_the_libraries_shows_what_to_run(tmp_path: Path) -> None:
     assert Assets(tmp_path / "page").page("docs.html", {}).status_code == 200
 
 
-async def test_all_viewers_get_the_same_updates_and_none_follows_the_feed(tmp_path: Path) -> None:
-    async with dashboard_team(tmp_path, dashboard={"tick_s": 0.05, "sample_s": 0.1}) as (team, _client, gateway):
-        live_updates = gateway.live_updates
-        viewers = [live_updates.join() for _ in range(10)]
+LIVE = {"tick_s": 0.05, "sample_s": 0.1}
+
+
+async def send_one_and_one_to_nobody(team: HubTeam) -> None:
+    await team.post("ada", "/v1/messages", envelope(1))
+    await team.post("ada", "/v1/messages", envelope(2, receiver="nobody"))
+
+
+async def update_of_both(viewer: Any) -> dict[str, Any]:
+    """Wait for an update that has counted both."""
+    while True:
+        tick: dict[str, Any] = msgspec.json.decode(await viewer.next())["tick"]
+        if tick["totals"]["undeliverable"] == 1 and tick["changes"]["messages"] >= 2:
+            return tick
+
+
+async def test_all_viewers_get_updates_and_none_follows_the_feed(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path, dashboard=LIVE) as (team, _client, gateway):
+        viewers = [gateway.live_updates.join() for _ in range(10)]
         assert team.hub.feed.watchers == 0
-        await team.post("ada", "/v1/messages", envelope(1))
-        await team.post("ada", "/v1/messages", envelope(2, receiver="nobody"))
-
-        async def seen(viewer: Any) -> dict[str, Any]:
-            while True:
-                tick: dict[str, Any] = msgspec.json.decode(await viewer.next())["tick"]
-                if tick["totals"]["undeliverable"] == 1 and tick["changes"]["messages"] >= 2:
-                    return tick
-
-        ticks = [await seen(viewer) for viewer in viewers]
-        tick = ticks[0]
-        assert tick["totals"]["accepted"] == 1
-        assert tick["summary"]["depths"] == [1, 0, 0, 0, 0]
-        assert tick["summary"]["recipient_away"] == 1
-        assert (tick["summary"]["offline"], tick["agents"]) == (3, 3)
-        assert [notice["facts"]["recipient"] for notice in tick["notices"] if notice["kind"] == "SendRefused"] == [
-            "nobody"
-        ]
-        hello = msgspec.json.decode(live_updates.hello({}))["hello"]
-        assert set(hello["series"]) == set(SERIES)
-        assert {len(column) for column in hello["series"].values()} == {len(hello["series"]["at"])}
-        assert len(hello["series"]["at"]) >= 1
+        await send_one_and_one_to_nobody(team)
+        assert [(await update_of_both(viewer))["totals"]["accepted"] for viewer in viewers] == [1] * 10
         for viewer in viewers:
-            live_updates.leave(viewer)
+            gateway.live_updates.leave(viewer)
         assert team.hub.feed.published == 0
-        tick = msgspec.json.decode(live_updates.hello({}))["tick"]
-        assert (tick["changes"]["agents"], tick["changes"]["letters"]) == (3, 0)
+
+
+async def test_an_update_counts_messages_agents_and_refusals(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path, dashboard=LIVE) as (team, _client, gateway):
+        viewer = gateway.live_updates.join()
+        await send_one_and_one_to_nobody(team)
+        tick = await update_of_both(viewer)
+        gateway.live_updates.leave(viewer)
+        summary = tick["summary"]
+        assert (summary["depths"], summary["recipient_away"], summary["offline"]) == ([1, 0, 0, 0, 0], 1, 3)
+        assert tick["agents"] == 3
+        refused = [notice["facts"]["recipient"] for notice in tick["notices"] if notice["kind"] == "SendRefused"]
+        assert refused == ["nobody"]
+
+
+async def test_a_new_viewer_gets_the_figures_so_far(tmp_path: Path) -> None:
+    async with dashboard_team(tmp_path, dashboard=LIVE) as (team, _client, gateway):
+        viewer = gateway.live_updates.join()
+        await send_one_and_one_to_nobody(team)
+        await update_of_both(viewer)
+        told = msgspec.json.decode(gateway.live_updates.hello({}))
+        gateway.live_updates.leave(viewer)
+        series = told["hello"]["series"]
+        assert set(series) == set(SERIES)
+        assert {len(column) for column in series.values()} == {len(series["at"])}
+        assert len(series["at"]) >= 1
+        assert (told["tick"]["changes"]["agents"], told["tick"]["changes"]["letters"]) == (3, 0)
 
 
 async def test_a_slow_viewer_gets_the_latest_update(tmp_path: Path) -> None:

@@ -55,8 +55,6 @@ class Caller:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        #: Tools that did what they were asked for.
-        self.done: set[str] = set()
         self._cursors: list[str] = []
 
     async def call(self, tool: str, **arguments: Any) -> CallToolResult:
@@ -75,7 +73,6 @@ class Caller:
         assert not result.is_error, text_of(result)
         jsonschema.validate(result.structured_content, exact(output_schema(TOOLS[tool])))
         assert isinstance(result.structured_content, dict)
-        self.done.add(tool)
         return result.structured_content
 
     async def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:
