@@ -7,14 +7,21 @@ from tests.postgres import Server
 from tests.stores.stores import PostgresStore, SqliteStore, Store
 from tocsin.journal.base import Journal
 
+STORES = ("sqlite-full", "sqlite-normal", "postgres")
 
-@pytest.fixture(params=["sqlite-full", "sqlite-normal", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """One store after the other: every test that asks for it is part of the conformance suite."""
+
+def new_store(request: pytest.FixtureRequest, folder: Path) -> Store:
+    """Make the empty store that a fixture's parameter names."""
     if request.param == "postgres":
         server: Server = request.getfixturevalue("postgres")
         return PostgresStore(server)
-    return SqliteStore(tmp_path / "project", request.param.removeprefix("sqlite-").upper())
+    return SqliteStore(folder / "project", request.param.removeprefix("sqlite-").upper())
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """One store after the other: every test that asks for it is part of the conformance suite."""
+    return new_store(request, tmp_path)
 
 
 @pytest.fixture

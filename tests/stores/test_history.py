@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import closing
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from tests.envelopes import parsed
 from tests.ids import SeededIds
+from tests.stores.conftest import STORES, new_store
 from tests.stores.test_recovery import lived, project
 from tests.workload import DIRECTOR, Workload
 from tocsin.core.commands import SYSTEM, AdoptPolicy, RegisterAgent, Send
@@ -145,46 +147,94 @@ def test_a_payload_as_large_as_they_get_can_be_stored_and_searched(journal: Jour
     assert len(list(tables.rows(POLICIES))) == 1
 
 
-def test_messages_are_found_by_what_they_are(journal: Journal, tables: Tables) -> None:
-    exchange = lived(journal, tables, 15, 1200, 0.3)
-    project(exchange, tables)
-    while tables.index(100):
-        pass
-    accepted = [(seq, event) for seq, event in tail(journal, 0) if isinstance(event, MessageAccepted)]
-    kind = Counter(event.message_type for _, event in accepted).most_common(1)[0][0]
-    rows = {row[SEQ]: dict(zip(MESSAGES.names, row, strict=True)) for row in tables.rows(MESSAGES)}
-    middle = rows[accepted[len(accepted) // 2][0]]["created_at"]
+class Past(NamedTuple):
+    """A project that has lived, for tests that only read it."""
 
-    def found(wanted: Wanted, depth: int = 10**9) -> list[int]:
-        return [brief.seq for brief in pages_of_some(lambda c, n: tables.find(wanted, c, n, depth), 3)]
+    tables: Tables
+    #: The rows of its messages, by sequence number.
+    rows: dict[int, dict[str, Any]]
+    #: The message type that is sent most.
+    kind: str
+    #: When the middle one of its messages was accepted.
+    middle: int
 
-    def expected(fits: Callable[[dict[str, Any]], bool]) -> list[int]:
-        seqs = sorted((seq for seq, row in rows.items() if fits(row)), reverse=True)
-        assert 0 < len(seqs) < len(rows), "a filter that takes all or nothing shows nothing"
-        return seqs
+    def found(self, wanted: Wanted, depth: int = 10**9) -> list[int]:
+        return [brief.seq for brief in pages_of_some(lambda c, n: self.tables.find(wanted, c, n, depth), 3)]
 
-    for brief in tables.find(Wanted(), 0, 500, 10**9).items + tables.expiring(0, 500):
-        (copy,) = [signal for signal in tables.signals(brief.message_id) if signal.seq == brief.seq]
+
+@pytest.fixture(scope="module", params=STORES)
+def past(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    with (
+        closing(new_store(request, tmp_path_factory.mktemp("past")).open()) as journal,
+        closing(journal.tables()) as tables,
+    ):
+        project(lived(journal, tables, 15, 1200, 0.3), tables)
+        while tables.index(100):
+            pass
+        accepted = [(seq, event) for seq, event in tail(journal, 0) if isinstance(event, MessageAccepted)]
+        kind = Counter(event.message_type for _, event in accepted).most_common(1)[0][0]
+        rows = {row[SEQ]: dict(zip(MESSAGES.names, row, strict=True)) for row in tables.rows(MESSAGES)}
+        yield Past(tables, rows, kind, rows[accepted[len(accepted) // 2][0]]["created_at"])
+
+
+@pytest.mark.parametrize("depth", [10**9, 7])
+def test_all_messages_are_found_the_newest_first(past: Past, depth: int) -> None:
+    assert past.found(Wanted(), depth) == sorted(past.rows, reverse=True)
+
+
+#: What is asked for, and which rows fit.
+FILTERS: dict[str, tuple[Callable[[Past], Wanted], Callable[[Past, dict[str, Any]], bool]]] = {
+    "sender and type": (
+        lambda past: Wanted(sender="agent1", message_type=past.kind),
+        lambda past, row: row["sender"] == "agent1" and row["message_type"] == past.kind,
+    ),
+    "recipient": (lambda _: Wanted(recipient="agent2"), lambda _, row: row["recipient"] == "agent2"),
+    "states": (
+        lambda _: Wanted(states=("delivered", "expired")),
+        lambda _, row: row["state"] in ("delivered", "expired"),
+    ),
+    "level": (lambda _: Wanted(level=2), lambda _, row: row["level"] == 2),
+    "since": (lambda past: Wanted(since_at=past.middle), lambda past, row: row["created_at"] >= past.middle),
+    "until": (lambda past: Wanted(until_at=past.middle), lambda past, row: row["created_at"] < past.middle),
+    "publish path": (
+        lambda _: Wanted(publish_path="queued_offline"),
+        lambda _, row: row["publish_path"] == "queued_offline",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_messages_are_found_by_what_they_are(past: Past, name: str) -> None:
+    wanted, fits = FILTERS[name]
+    expected = sorted((seq for seq, row in past.rows.items() if fits(past, row)), reverse=True)
+    assert 0 < len(expected) < len(past.rows), "a filter that takes all or nothing shows nothing"
+    assert past.found(wanted(past)) == expected
+
+
+def test_a_search_that_looks_at_few_messages_at_a_time_finds_all(past: Past) -> None:
+    expected = sorted((seq for seq, row in past.rows.items() if row["recipient"] == "agent2"), reverse=True)
+    assert past.found(Wanted(recipient="agent2"), depth=50) == expected
+
+
+def test_messages_are_found_by_their_words_and_what_they_are(past: Past) -> None:
+    worded = [signal.seq for signal in pages(lambda c, n: past.tables.search("word3", c, n), 50)]
+    assert past.found(Wanted(words="word3")) == worded != []
+    mine = [seq for seq in worded if past.rows[seq]["sender"] == "agent1"]
+    assert past.found(Wanted(words="word3", sender="agent1")) == mine
+
+
+@pytest.mark.parametrize(
+    "wanted", [Wanted(publish_path="unknown"), *(Wanted(words=words) for words in ("  ", '"', "nosuchword", "\0"))]
+)
+def test_what_no_message_has_finds_nothing(past: Past, wanted: Wanted) -> None:
+    assert past.found(wanted) == []
+
+
+def test_a_brief_has_the_beginning_and_the_life_of_its_message(past: Past) -> None:
+    for brief in past.tables.find(Wanted(), 0, 500, 10**9).items + past.tables.expiring(0, 500):
+        (copy,) = [signal for signal in past.tables.signals(brief.message_id) if signal.seq == brief.seq]
         assert brief.excerpt == copy.payload.decode()[:EXCERPT_CHARS].encode()
-        assert tables.lives([brief.seq]) == {brief.seq: copy.life}
-    assert found(Wanted()) == sorted(rows, reverse=True)
-    assert found(Wanted(), depth=7) == sorted(rows, reverse=True)
-    one = expected(lambda row: row["sender"] == "agent1" and row["message_type"] == kind)
-    assert found(Wanted(sender="agent1", message_type=kind)) == one
-    assert found(Wanted(recipient="agent2"), depth=50) == expected(lambda row: row["recipient"] == "agent2")
-    open_ones = expected(lambda row: row["state"] in ("delivered", "expired"))
-    assert found(Wanted(states=("delivered", "expired"))) == open_ones
-    assert found(Wanted(level=2)) == expected(lambda row: row["level"] == 2)
-    assert found(Wanted(since_at=middle)) == expected(lambda row: row["created_at"] >= middle)
-    assert found(Wanted(until_at=middle)) == expected(lambda row: row["created_at"] < middle)
-    path = expected(lambda row: row["publish_path"] == "queued_offline")
-    assert found(Wanted(publish_path="queued_offline")) == path
-    assert found(Wanted(publish_path="unknown")) == []
-    worded = [signal.seq for signal in pages(lambda c, n: tables.search("word3", c, n), 50)]
-    assert found(Wanted(words="word3")) == worded != []
-    assert found(Wanted(words="word3", sender="agent1")) == [s for s in worded if rows[s]["sender"] == "agent1"]
-    for nothing in ("  ", '"', "nosuchword", "\0"):
-        assert found(Wanted(words=nothing)) == []
+        assert past.tables.lives([brief.seq]) == {brief.seq: copy.life}
 
 
 def pages_of_some(ask: Callable[[int, int], Page[Any]], limit: int) -> list[Any]:

@@ -269,17 +269,10 @@ def test_the_time_based_path_to_a_human_who_resolves_it(calm: Team) -> None:
     (escalation,) = opened(calm)
     assert calm.message(waiting).level == Priority.CRITICAL, "raised by one level"
     assert escalation.state == "priority_boosted"
-    assert not notices(calm, "boss")
     calm.advance(60)
     assert escalation.state == "director_notified", "at twice the threshold"
-    (notice,) = notices(calm, "boss")
-    payload = json.loads(notice.payload)
-    assert payload["context"] == {"about": waiting, "escalation": escalation.escalation}
-    assert notice.priority == Priority.BLOCKING
     calm.advance(300 + LATE_S)
     assert escalation.state == "human_escalation"
-    (notice,) = notices(calm, "mensch")
-    assert notice.priority == Priority.CRITICAL
     resolve(calm, escalation.escalation, "mensch", "woke impl_001 up")
     assert places(escalation) == [
         "time_based_escalation",
@@ -291,6 +284,33 @@ def test_the_time_based_path_to_a_human_who_resolves_it(calm: Team) -> None:
         "normal",
     ]
     assert (escalation.resolved_by, escalation.resolution) == ("mensch", "woke impl_001 up")
+
+
+def test_the_director_is_told_at_twice_the_threshold_and_of_what(calm: Team) -> None:
+    waiting = note(calm, "Blocking")
+    calm.advance(120 - LATE_S)
+    assert not notices(calm, "boss")
+    calm.advance(2 * LATE_S)
+    (notice,) = notices(calm, "boss")
+    (escalation,) = opened(calm)
+    assert json.loads(notice.payload)["context"] == {"about": waiting, "escalation": escalation.escalation}
+    assert notice.priority == Priority.BLOCKING
+
+
+def test_the_human_is_told_at_critical_when_the_director_does_nothing(calm: Team) -> None:
+    note(calm, "Blocking")
+    calm.advance(120 + LATE_S)
+    assert not notices(calm, "mensch")
+    calm.advance(300 + LATE_S)
+    (notice,) = notices(calm, "mensch")
+    assert notice.priority == Priority.CRITICAL
+
+
+def test_a_resolved_cause_does_not_escalate_again_and_nobody_is_told_twice(calm: Team) -> None:
+    note(calm, "Blocking")
+    calm.advance(420 + 2 * LATE_S)
+    (escalation,) = opened(calm)
+    resolve(calm, escalation.escalation, "mensch")
     calm.advance(5000)
     assert len(opened(calm)) == 1, "once per cause"
     assert len(notices(calm, "boss")) == len(notices(calm, "mensch")) == 1, "and not once per tick"
