@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from io import StringIO
+from itertools import count
 from pathlib import Path
 
 import httpx2
@@ -159,27 +160,50 @@ def test_a_type_that_asks_for_more_than_a_text_says_so(hub: RunningHub) -> None:
     assert (refused.exit_code, refused.stderr.split(":")[0]) == (3, "missing_field")
 
 
-def test_a_dead_letter_is_listed_told_and_redriven(hub: RunningHub) -> None:
-    task = ("--type", "TASK_ASSIGNMENT", "--correlation-id", "thread_2", "--payload", json.dumps(TASK))
+_tasks = count()
+
+
+@pytest.fixture
+def dead_letter(hub: RunningHub) -> Iterator[str]:
+    """A task that bob has rejected for good; nothing is left of it after the test."""
+    task = ("--type", "TASK_ASSIGNMENT", "--correlation-id", f"task_{next(_tasks)}", "--payload", json.dumps(TASK))
     signal = hub.ask("send", "bob", *task, agent="ada")["receipt"]["signal_id"]
     assert [item["signal_id"] for item in hub.ask("inbox", "--take", agent="bob")["deliveries"]] == [signal]
     nack = {"rejectedMessageId": signal, "reason": "no time", "canRetry": False, "timestamp": "2026-01-01T00:00:00Z"}
-    answer = ("--type", "NACK", "--correlation-id", signal, "--payload", json.dumps(nack))
-    hub.ask("send", "ada", *answer, agent="bob")
+    hub.ask("send", "ada", "--type", "NACK", "--correlation-id", signal, "--payload", json.dumps(nack), agent="bob")
+    yield signal
+    hub.tell("dlq", "redrive", signal)
+    hub.ask("inbox", "--take", agent="bob")
+
+
+def test_a_dead_letter_is_listed(hub: RunningHub, dead_letter: str) -> None:
     (letter,) = hub.ask("dlq", "list")["items"]
-    assert (letter["message"]["signal_id"], letter["reason"]) == (signal, "rejected")
-    listed = " ".join(asked("--url", hub.url, "--data", str(hub.data), "dlq", "list").stdout.split())
-    assert re.search(rf"{signal} ada bob TASK_ASSIGNMENT \S+ bob rejected {signal}: no time", listed)
+    assert (letter["message"]["signal_id"], letter["reason"]) == (dead_letter, "rejected")
+    listed = " ".join(hub.tell("dlq", "list").stdout.split())
+    assert re.search(rf"{dead_letter} ada bob TASK_ASSIGNMENT \S+ bob rejected {dead_letter}: no time", listed)
     assert TASK["taskDescription"] in listed
-    told = hub.tell("dlq", "show", signal).stdout
+
+
+def test_a_dead_letter_tells_why_it_died(hub: RunningHub, dead_letter: str) -> None:
+    told = hub.tell("dlq", "show", dead_letter).stdout
     assert "rejected, for good: no time" in told
     assert "became a dead letter: rejected by its recipient" in told
-    done = hub.tell("dlq", "redrive", signal, "msg_1_none")
-    assert (done.exit_code, re.search(rf"redriven +{signal}", done.stdout) is not None) == (3, True)
-    assert "msg_1_none: " in done.stdout
+
+
+def test_a_redriven_dead_letter_is_delivered_again(hub: RunningHub, dead_letter: str) -> None:
+    done = hub.tell("dlq", "redrive", dead_letter)
+    assert (done.exit_code, re.search(rf"redriven +{dead_letter}", done.stdout) is not None) == (0, True)
     assert hub.ask("dlq", "list")["items"] == []
-    assert [item["signal_id"] for item in hub.ask("inbox", "--take", agent="bob")["deliveries"]] == [signal]
-    assert "redriven by " in hub.tell("trace", signal).stdout
+    assert [item["signal_id"] for item in hub.ask("inbox", "--take", agent="bob")["deliveries"]] == [dead_letter]
+    assert "redriven by " in hub.tell("trace", dead_letter).stdout
+
+
+def test_a_dead_letter_that_is_not_there_is_named_and_the_others_are_redriven(
+    hub: RunningHub, dead_letter: str
+) -> None:
+    done = hub.tell("dlq", "redrive", dead_letter, "msg_1_none")
+    assert (done.exit_code, re.search(rf"redriven +{dead_letter}", done.stdout) is not None) == (3, True)
+    assert "msg_1_none: " in done.stdout
     assert hub.tell("dlq", "show", "msg_1_none").exit_code == 4
 
 

@@ -1,4 +1,4 @@
-"""`tocsin pipeline run` as a process: its lines, its bar on a terminal, and Ctrl-C at any moment."""
+"""`tocsin pipeline run` as a process: its bar on a terminal, and signals at any moment."""
 
 import os
 import pty
@@ -15,22 +15,25 @@ import pytest
 from tests.pipeline.clusters import QUICK_WORDS
 from tests.pipeline.test_message_life import STORY
 from tests.pipeline.traffic import write_segment
-from tocsin.extract import FOLDER, read_index
 from tocsin.pipeline.jobs.steps import Step, Steps, parse_line
 
 _LIMIT_S = 240.0
-STEPS = ["spark", "events", "tables", "advice", "extract", "report"]
 SETTINGS = "class_archive: false\ndriver_memory_mib: 512\n"
 LAST_LINE = "interrupted; the next run continues from the last commit"
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
+def prepared(place: Path) -> Path:
+    """Make a data directory with a segment, and beside it a folder for what Spark needs while it runs."""
+    folder = place / "data"
     write_segment(folder / "segments", "p", 1, STORY)
     (folder / "pipeline.yaml").write_text(SETTINGS)
-    (tmp_path / "scratch").mkdir()
+    (place / "scratch").mkdir()
     return folder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return prepared(tmp_path)
 
 
 def command(data: Path) -> list[str]:
@@ -132,41 +135,6 @@ def test_a_bar_moves_while_spark_starts_and_ctrl_c_ends_with_one_line(data: Path
     assert all("1 of 6 spark" in line or line.replace("^C", "") == LAST_LINE for line in lines), lines
     wait_until(lambda: not started_in(scratch))
     assert list(scratch.iterdir()) == []
-
-
-def test_each_step_is_a_line_and_an_interrupted_run_is_continued(data: Path) -> None:
-    scratch = data.parent / "scratch"
-    with subprocess.Popen(  # noqa: S603
-        command(data), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as first:
-        assert first.stdout is not None
-        assert first.stderr is not None
-        for line in first.stdout:
-            if line == "3 of 6 START tables\n":
-                break
-        assert started_in(scratch)
-        first.send_signal(signal.SIGINT)
-        rest, told = first.stdout.read(), first.stderr.read()
-    assert (first.returncode, told, rest) == (130, LAST_LINE + "\n", "")
-    wait_until(lambda: not started_in(scratch))
-    assert list(scratch.iterdir()) == []
-
-    done = subprocess.run(  # noqa: S603
-        command(data), capture_output=True, text=True, check=False, timeout=_LIMIT_S
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    steps = [step for step in map(parse_line, done.stdout.splitlines()) if step is not None]
-    assert [(step.number, step.count, step.name, step.state) for step in steps] == [
-        (number, 6, name, state) for number, name in enumerate(STEPS, 1) for state in ("START", "OK")
-    ]
-    assert "\x1b" not in done.stdout
-    rows = {step.name: step.rows for step in steps if step.state == "OK"}
-    assert rows["tables"], "the interrupted run left the tables to this one"
-    assert rows["spark"] is None
-    index = read_index(data / "warehouse" / FOLDER)
-    assert index is not None
-    assert rows["extract"] == sum(part.kept for table in index.tables.values() for part in table.parts)
-    assert "<title>Tocsin report: p</title>" in (data / "reports" / "report.html").read_text()
 
 
 def test_sigterm_ends_it_too(data: Path) -> None:
