@@ -44,41 +44,64 @@ def asked(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
         return rows_of(tables, query)
 
 
-def test_only_what_changed_is_made_anew(no_spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
-    beat = ev.SessionHeartbeat
-    first: list[Event] = [
-        beat(START, "s"),
+def first_day() -> list[Event]:
+    """Return a heartbeat, a message that waits and one that is offered."""
+    return [
+        ev.SessionHeartbeat(START, "s"),
         accepted(START, "waits"),
         accepted(START, "goes"),
         ev.MessageOffered(START, 3, "s", 1, 1, 0, False),
     ]
-    write_segment(landing, "p", 1, first)
-    write_segment(landing, "q", 1, [beat(START, "s"), beat(START, "s")])
-    one = step(no_spark, warehouse, landing)
-    assert {name: len(one.files(name)) for name in ("session_part", "occurrence")} == {
-        "session_part": 2,
-        "occurrence": 0,
-    }
-    assert len(paths(one, "message_hour")) == 1
 
-    write_segment(landing, "p", 5, [beat(START + DAY_US, "s"), accepted(START + DAY_US, "next")])
+
+def second_day() -> list[Event]:
+    return [ev.SessionHeartbeat(START + DAY_US, "s"), accepted(START + DAY_US, "next")]
+
+
+def test_a_new_day_leaves_the_files_of_earlier_days(
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path
+) -> None:
+    write_segment(landing, "p", 1, first_day())
+    one = step(no_spark, warehouse, landing)
+    write_segment(landing, "p", 5, second_day())
     two = step(no_spark, warehouse, landing)
     for name in FACTS:
         assert paths(two, name, 0) == paths(one, name, 0), f"a day of {name} was made anew for nothing"
         assert paths(two, name, 1), name
     assert paths(one, "session_part") < paths(two, "session_part")
-    assert [file.rows for file in two.files("session_part")] == [1, 1, 1]
+    assert [file.rows for file in two.files("session_part")] == [1, 1]
 
+
+def test_a_project_has_files_only_of_what_it_has(no_spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+    write_segment(landing, "p", 1, first_day())
+    write_segment(landing, "q", 1, [ev.SessionHeartbeat(START, "s")] * 2)
+    made = step(no_spark, warehouse, landing)
+    files = {name: len(made.files(name)) for name in ("session_part", "message_hour", "occurrence")}
+    assert files == {"session_part": 2, "message_hour": 1, "occurrence": 0}
+
+
+def test_a_late_event_makes_the_day_of_its_message_anew(
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path
+) -> None:
+    write_segment(landing, "p", 1, [*first_day(), *second_day()])
+    one = step(no_spark, warehouse, landing)
     late = ev.MessageExpired(START + 8 * DAY_US, 2, "ttl", START + DAY_US, 5.0, 0.0)
     write_segment(landing, "p", 7, [late])
-    three = step(no_spark, warehouse, landing)
-    assert paths(three, "message_hour", 1) == paths(two, "message_hour", 1)
-    assert not paths(three, "message_hour", 0) & paths(two, "message_hour", 0), "the day of its acceptance was kept"
+    two = step(no_spark, warehouse, landing)
+    assert paths(two, "message_hour", 1) == paths(one, "message_hour", 1)
+    assert not paths(two, "message_hour", 0) & paths(one, "message_hour", 0), "the day of its acceptance was kept"
     found = asked(warehouse, "SELECT message, state FROM message_life ORDER BY message")
     assert [(row["message"], row["state"]) for row in found] == [(2, "expired"), (3, "offered"), (6, "queued")]
     moved = asked(warehouse, 'SELECT us(second) AS us, "left" FROM queue_second WHERE "left" > 0 ORDER BY us')
     assert [(row["us"], row["left"]) for row in moved] == [(START, 1), (START + 8 * DAY_US, 1)]
-    assert step(no_spark, warehouse, landing).version == three.version, "nothing was new"
+
+
+def test_a_refresh_without_new_segments_makes_no_release(
+    no_spark: SparkSession, warehouse: Warehouse, landing: Path
+) -> None:
+    write_segment(landing, "p", 1, first_day())
+    one = step(no_spark, warehouse, landing)
+    assert step(no_spark, warehouse, landing).version == one.version
 
 
 def test_a_new_policy_counts_again_from_its_day_on(no_spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:

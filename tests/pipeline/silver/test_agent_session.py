@@ -6,86 +6,92 @@ from tocsin.core import events as ev
 NEXT = T + 86400 * S
 TUESDAY = date(2026, 3, 3)
 
+#: Two sessions over two days.
+HAPPENED = (
+    ev.SessionOpened(T, "s1", "ann", "daemon", 32),
+    ev.SessionHeartbeat(T + 5 * S, "s1"),
+    ev.SessionWentStale(T + 70 * S, "s1", "ann", T + 5 * S, 60),
+    ev.SessionHeartbeat(T + 90 * S, "s1"),
+    ev.SessionHeartbeat(T + 91 * S, "s1"),
+    ev.SessionOpened(T + 80 * S, "s2", "bob", "push", 8),
+    ev.SessionWentStale(NEXT - 10 * S, "s1", "ann", T + 91 * S, 60),
+    # The first sign of another day ends a stale time, of whatever kind it is.
+    ev.SessionHeartbeat(NEXT + 3 * S, "s1"),
+    ev.SessionWentStale(NEXT + 63 * S, "s1", "ann", NEXT + 3 * S, 60),
+    ev.SessionClosed(NEXT + 100 * S, "s1", "ann", "lapsed"),
+    ev.SessionWentStale(NEXT + 200 * S, "s2", "bob", T + 80 * S, 60),
+)
+_NOT_OPENED: Row = {"window": None, "session_kind": None, "opened_us": None, "closed_us": None, "close_reason": None}
+_QUIET: Row = {"heartbeats": 0, "first_heartbeat_us": None, "last_heartbeat_us": None}
+#: What each day has of them.
+DAYS: list[Row] = [
+    {
+        "project": "p",
+        "date": DAY,
+        "session": "s1",
+        "first_seq": 1,
+        "agent": "ann",
+        "session_kind": "daemon",
+        "window": 32,
+        "opened_us": T,
+        "closed_us": None,
+        "close_reason": None,
+        "heartbeats": 3,
+        "first_heartbeat_us": T + 5 * S,
+        "last_heartbeat_us": T + 91 * S,
+        "stale_from_us": [T + 70 * S, NEXT - 10 * S],
+        "stale_to_us": [T + 90 * S, None],
+    },
+    {
+        "project": "p",
+        "date": DAY,
+        "session": "s2",
+        "first_seq": 6,
+        "agent": "bob",
+        "session_kind": "push",
+        "window": 8,
+        "opened_us": T + 80 * S,
+        "closed_us": None,
+        "close_reason": None,
+        **_QUIET,
+        "stale_from_us": [],
+        "stale_to_us": [],
+    },
+    {
+        "project": "p",
+        "date": TUESDAY,
+        "session": "s1",
+        "first_seq": 8,
+        "agent": "ann",
+        **_NOT_OPENED,
+        "closed_us": NEXT + 100 * S,
+        "close_reason": "lapsed",
+        "heartbeats": 1,
+        "first_heartbeat_us": NEXT + 3 * S,
+        "last_heartbeat_us": NEXT + 3 * S,
+        "stale_from_us": [NEXT + 63 * S],
+        "stale_to_us": [NEXT + 100 * S],
+    },
+    {
+        "project": "p",
+        "date": TUESDAY,
+        "session": "s2",
+        "first_seq": 11,
+        "agent": "bob",
+        **_NOT_OPENED,
+        **_QUIET,
+        "stale_from_us": [NEXT + 200 * S],
+        "stale_to_us": [None],
+    },
+]
+
+
+def test_a_day_gathers_the_signs_of_each_session() -> None:
+    assert made("session_part", events(*HAPPENED)) == DAYS
+
 
 def test_sessions_are_put_together_from_their_days() -> None:
-    happened = [
-        ev.SessionOpened(T, "s1", "ann", "daemon", 32),
-        ev.SessionHeartbeat(T + 5 * S, "s1"),
-        ev.SessionWentStale(T + 70 * S, "s1", "ann", T + 5 * S, 60),
-        ev.SessionHeartbeat(T + 90 * S, "s1"),
-        ev.SessionHeartbeat(T + 91 * S, "s1"),
-        ev.SessionOpened(T + 80 * S, "s2", "bob", "push", 8),
-        ev.SessionWentStale(NEXT - 10 * S, "s1", "ann", T + 91 * S, 60),
-        # The first sign of another day ends a stale time, of whatever kind it is.
-        ev.SessionHeartbeat(NEXT + 3 * S, "s1"),
-        ev.SessionWentStale(NEXT + 63 * S, "s1", "ann", NEXT + 3 * S, 60),
-        ev.SessionClosed(NEXT + 100 * S, "s1", "ann", "lapsed"),
-        ev.SessionWentStale(NEXT + 200 * S, "s2", "bob", T + 80 * S, 60),
-    ]
-    days = made("session_part", events(*happened))
-    nothing: Row = {"window": None, "session_kind": None, "opened_us": None, "closed_us": None, "close_reason": None}
-    quiet: Row = {"heartbeats": 0, "first_heartbeat_us": None, "last_heartbeat_us": None}
-    assert days == [
-        {
-            "project": "p",
-            "date": DAY,
-            "session": "s1",
-            "first_seq": 1,
-            "agent": "ann",
-            "session_kind": "daemon",
-            "window": 32,
-            "opened_us": T,
-            "closed_us": None,
-            "close_reason": None,
-            "heartbeats": 3,
-            "first_heartbeat_us": T + 5 * S,
-            "last_heartbeat_us": T + 91 * S,
-            "stale_from_us": [T + 70 * S, NEXT - 10 * S],
-            "stale_to_us": [T + 90 * S, None],
-        },
-        {
-            "project": "p",
-            "date": DAY,
-            "session": "s2",
-            "first_seq": 6,
-            "agent": "bob",
-            "session_kind": "push",
-            "window": 8,
-            "opened_us": T + 80 * S,
-            "closed_us": None,
-            "close_reason": None,
-            **quiet,
-            "stale_from_us": [],
-            "stale_to_us": [],
-        },
-        {
-            "project": "p",
-            "date": TUESDAY,
-            "session": "s1",
-            "first_seq": 8,
-            "agent": "ann",
-            **nothing,
-            "closed_us": NEXT + 100 * S,
-            "close_reason": "lapsed",
-            "heartbeats": 1,
-            "first_heartbeat_us": NEXT + 3 * S,
-            "last_heartbeat_us": NEXT + 3 * S,
-            "stale_from_us": [NEXT + 63 * S],
-            "stale_to_us": [NEXT + 100 * S],
-        },
-        {
-            "project": "p",
-            "date": TUESDAY,
-            "session": "s2",
-            "first_seq": 11,
-            "agent": "bob",
-            **nothing,
-            **quiet,
-            "stale_from_us": [NEXT + 200 * S],
-            "stale_to_us": [None],
-        },
-    ]
-    assert made("agent_session", Given("session_part", days)) == [
+    assert made("agent_session", Given("session_part", DAYS)) == [
         {
             "project": "p",
             "date": DAY,

@@ -12,30 +12,41 @@ def said(message: int, at: int, sender: str, recipient: str, kind: str, correlat
     )  # fmt: skip
 
 
-def test_threads_go_from_the_opening_to_the_answer() -> None:
-    message_life = lives(
-        # A task over midnight: assignment, two updates, the second of which completes it.
-        said(1, T, "mia", "ian", "TASK_ASSIGNMENT", "t1", opens_thread=True, delivered_at=T + S, acked_at=T + 2 * S,
-             processed_at=NEXT + 9 * S, state="processed"),
-        said(2, T + 3 * S, "ian", "mia", "ACK", "t1", state="delivered"),
-        said(3, T + 5 * S, "ian", "mia", "TASK_UPDATE", "t1", state="delivered"),
-        said(4, NEXT + 9 * S, "ian", "mia", "TASK_UPDATE", "t1", state="delivered"),
-        # A question to two, answered by one; the requester asks on.
-        said(5, T, "mia", "ian", "Question", "q", opens_thread=True, message_id="b", state="expired"),
-        said(6, T, "mia", "jan", "Question", "q", opens_thread=True, message_id="b", delivered_at=T + 2 * S,
-             processed_at=T + 7 * S, state="processed"),
-        said(7, T + 4 * S, "mia", "jan", "StatusUpdate", "q"),
-        said(8, T + 7 * S, "jan", "mia", "StatusUpdate", "q"),
-        # The same id again, later on the same day: another thread, which is lost.
-        said(9, T + 600 * S, "jan", "mia", "Question", "q", opens_thread=True, state="dead"),
-        # No thread: an id that nothing opened, and no id.
-        said(10, T, "ian", "mia", "ACK", "m99"),
-        said(11, T, "ian", "mia", "StatusUpdate", None),
-        # Handed over, and no answer yet.
-        said(12, T, "ian", "jan", "HANDOFF_REQUEST", "h", opens_thread=True, delivered_at=T + S, state="delivered"),
-    )  # fmt: skip
-    nothing: Row = dict.fromkeys(["acked_at", "first_update_at", "first_response_at", "completed_at"])
-    assert made("thread", message_life) == [
+#: A task over midnight: assignment, two updates, the second of which completes it.
+TASK = (
+    said(1, T, "mia", "ian", "TASK_ASSIGNMENT", "t1", opens_thread=True, delivered_at=T + S, acked_at=T + 2 * S,
+         processed_at=NEXT + 9 * S, state="processed"),
+    said(2, T + 3 * S, "ian", "mia", "ACK", "t1", state="delivered"),
+    said(3, T + 5 * S, "ian", "mia", "TASK_UPDATE", "t1", state="delivered"),
+    said(4, NEXT + 9 * S, "ian", "mia", "TASK_UPDATE", "t1", state="delivered"),
+)  # fmt: skip
+#: A question to two, answered by one; the requester asks on.
+QUESTION = (
+    said(5, T, "mia", "ian", "Question", "q", opens_thread=True, message_id="b", state="expired"),
+    said(6, T, "mia", "jan", "Question", "q", opens_thread=True, message_id="b", delivered_at=T + 2 * S,
+         processed_at=T + 7 * S, state="processed"),
+    said(7, T + 4 * S, "mia", "jan", "StatusUpdate", "q"),
+    said(8, T + 7 * S, "jan", "mia", "StatusUpdate", "q"),
+)  # fmt: skip
+#: The same id again, later on the same day: another thread, which is lost.
+AGAIN = (
+    said(9, T + 600 * S, "jan", "mia", "Question", "q", opens_thread=True, state="dead"),
+)  # fmt: skip
+#: No thread: an id that nothing opened, and no id.
+NO_THREAD = (
+    said(10, T, "ian", "mia", "ACK", "m99"),
+    said(11, T, "ian", "mia", "StatusUpdate", None),
+)  # fmt: skip
+#: Handed over, and no answer yet.
+HANDOFF = (
+    said(12, T, "ian", "jan", "HANDOFF_REQUEST", "h", opens_thread=True, delivered_at=T + S, state="delivered"),
+)  # fmt: skip
+ALL = lives(*TASK, *QUESTION, *AGAIN, *NO_THREAD, *HANDOFF)
+_NO_TIMES: Row = dict.fromkeys(["acked_at", "first_update_at", "first_response_at", "completed_at"])
+
+
+def test_a_task_over_midnight_is_one_thread_until_the_update_that_completes_it() -> None:
+    assert made("thread", lives(*TASK)) == [
         {
             "project": "p",
             "date": DAY,
@@ -57,7 +68,12 @@ def test_threads_go_from_the_opening_to_the_answer() -> None:
             "completed_at": NEXT + 9 * S,
             "last_at": NEXT + 9 * S,
             "outcome": "completed",
-        },
+        }
+    ]
+
+
+def test_a_question_to_two_is_answered_by_the_first_answer_of_another_agent() -> None:
+    assert made("thread", lives(*QUESTION)) == [
         {
             "project": "p",
             "date": DAY,
@@ -73,31 +89,41 @@ def test_threads_go_from_the_opening_to_the_answer() -> None:
             "responses": 1,
             "opened_at": T,
             "delivered_at": T + 2 * S,
-            **nothing,
+            **_NO_TIMES,
             "first_response_at": T + 7 * S,
             "completed_at": T + 7 * S,
             "last_at": T + 7 * S,
             "outcome": "completed",
-        },
-        {
-            "project": "p",
-            "date": DAY,
-            "thread": 9,
-            "correlation_id": "q",
-            "thread_kind": "request",
-            "message_type": "Question",
-            "requester": "jan",
-            "responder": "mia",
-            "copies": 1,
-            "messages": 1,
-            "updates": 0,
-            "responses": 0,
-            "opened_at": T + 600 * S,
-            "delivered_at": None,
-            **nothing,
-            "last_at": T + 600 * S,
-            "outcome": "lost",
-        },
+        }
+    ]
+
+
+def test_an_id_that_is_opened_again_is_another_thread() -> None:
+    first, again = made("thread", lives(*QUESTION, *AGAIN))
+    assert (first["messages"], first["outcome"]) == (4, "completed")
+    assert again == {
+        "project": "p",
+        "date": DAY,
+        "thread": 9,
+        "correlation_id": "q",
+        "thread_kind": "request",
+        "message_type": "Question",
+        "requester": "jan",
+        "responder": "mia",
+        "copies": 1,
+        "messages": 1,
+        "updates": 0,
+        "responses": 0,
+        "opened_at": T + 600 * S,
+        "delivered_at": None,
+        **_NO_TIMES,
+        "last_at": T + 600 * S,
+        "outcome": "lost",
+    }
+
+
+def test_a_thread_without_an_answer_is_open() -> None:
+    assert made("thread", lives(*HANDOFF)) == [
         {
             "project": "p",
             "date": DAY,
@@ -113,15 +139,22 @@ def test_threads_go_from_the_opening_to_the_answer() -> None:
             "responses": 0,
             "opened_at": T,
             "delivered_at": T + S,
-            **nothing,
+            **_NO_TIMES,
             "last_at": T,
             "outcome": "open",
-        },
+        }
     ]
+
+
+def test_messages_that_nothing_opened_are_no_thread() -> None:
+    assert made("thread", lives(*NO_THREAD)) == []
+
+
+def test_lead_times_are_counted_by_kind_responder_and_measure() -> None:
     task = {"project": "p", "date": DAY, "thread_kind": "task", "message_type": "TASK_ASSIGNMENT", "responder": "ian"}
     asked = {"project": "p", "date": DAY, "thread_kind": "request", "message_type": "Question", "responder": None}
     handoff = {"project": "p", "date": DAY, "thread_kind": "handoff", "message_type": "HANDOFF_REQUEST"}
-    assert made("lead_time", message_life) == [
+    assert made("lead_time", ALL) == [
         {**handoff, "responder": "jan", "measure": "to_delivery", **spread(S)},
         {**asked, "measure": "to_completion", **spread(7 * S)},
         {**asked, "measure": "to_delivery", **spread(2 * S)},
@@ -131,7 +164,10 @@ def test_threads_go_from_the_opening_to_the_answer() -> None:
         {**task, "measure": "to_first_update", **spread(5 * S)},
         {**task, "measure": "to_response", **spread(5 * S)},
     ]
-    outcomes = made("thread_outcome", message_life)
+
+
+def test_outcomes_are_counted_by_requester_and_responder() -> None:
+    outcomes = made("thread_outcome", ALL)
     assert [(row["requester"], row["responder"], row["completed"], row["lost"], row["open"]) for row in outcomes] == [
         ("ian", "jan", 0, 0, 1),
         ("jan", "mia", 0, 1, 0),
