@@ -31,7 +31,7 @@ from tocsin.core.commands import (
 )
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
-from tocsin.core.messages.model import signal_id
+from tocsin.core.messages.message import signal_id
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.priority import priority_name
 from tocsin.core.protocol.timestamps import iso

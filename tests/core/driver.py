@@ -17,7 +17,7 @@ from tocsin.core.commands import SYSTEM, Caller, Command, Reply
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange, Outcome
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.message import Message
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.protocol.timestamps import as_microseconds, iso

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import msgspec
-
-from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 
 __all__ = ["letter"]
@@ -39,4 +38,7 @@ _PLAIN = Message(
 
 def letter(**changes: Any) -> Message:
     """Make a queued message with some fields of its own."""
-    return msgspec.structs.replace(_PLAIN, **changes)
+    made = _PLAIN.copy()
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made

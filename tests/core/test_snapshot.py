@@ -9,7 +9,7 @@ from tests.core.driver import CountedIds, Team, replayed, snapshot_bytes
 from tests.fixtures import load
 from tocsin.core import commands as cmd
 from tocsin.core.exchange import Exchange
-from tocsin.core.messages.model import Message, signal_id
+from tocsin.core.messages.message import Message, signal_id
 from tocsin.core.snapshot import Snapshot, restore, take
 from tocsin.core.state import ProjectState
 
@@ -45,6 +45,23 @@ def busy(team: Team) -> Team:
 def test_a_restored_state_is_the_state(team: Team) -> None:
     busy(team)
     assert snapshot_bytes(copied(team.exchange)) == snapshot_bytes(team.exchange)
+
+
+def test_a_snapshot_that_is_emptied_restores_the_same_and_gives_its_messages_away(team: Team) -> None:
+    busy(team)
+    snapshot = msgspec.msgpack.decode(snapshot_bytes(team.exchange), type=Snapshot)
+    assert snapshot_bytes(Exchange(CountedIds(), restore(snapshot))) == snapshot_bytes(team.exchange)
+    assert snapshot.messages
+    assert snapshot_bytes(Exchange(CountedIds(), restore(snapshot, emptied=True))) == snapshot_bytes(team.exchange)
+    assert not snapshot.messages
+
+
+def test_restored_messages_are_not_the_rows_of_the_snapshot(team: Team) -> None:
+    busy(team)
+    snapshot = team.snapshot()
+    for message in restore(snapshot).messages.values():
+        message.attempts += 100
+    assert max(row.attempts for row in snapshot.messages) < 100
 
 
 def test_a_snapshot_of_nothing_restores_nothing() -> None:

@@ -11,7 +11,8 @@ from tests.soak import scaled
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.messages.lifecycle import TRANSITIONS
-from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.pipeline.tables.schemas import MESSAGE_LIFE, STEPS
 

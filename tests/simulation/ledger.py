@@ -16,7 +16,8 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.admission import levels
-from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.snapshot import take
 from tocsin.core.state import ProjectState

@@ -9,7 +9,8 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.protocol.timestamps import iso

@@ -10,7 +10,8 @@ from tocsin.core.commands.base import SYSTEM
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.model import Lease, LeaseRequest
 from tocsin.core.messages.lifecycle import advance
-from tocsin.core.messages.model import Message, State, notice_subject
+from tocsin.core.messages.message import Message, notice_subject
+from tocsin.core.messages.model import State
 from tocsin.core.queueing.decay import stale_at
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.waiting.graph import Wait

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from tocsin.core.documents import documents, restore_documents
-from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Failure, Message
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Failure, MessageRow
 from tocsin.core.policy import document_of, stored_policy
 from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.scheduling import schedule_all
@@ -74,7 +75,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     policy: Any
     agents: list[AgentRow]
     sessions: list[SessionRow]
-    messages: list[Message]
+    messages: list[MessageRow]
     broadcasts: list[BroadcastRow]
     threads: list[Thread]
     failures: list[tuple[int, Failure]]
@@ -91,7 +92,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 def take(state: ProjectState) -> Snapshot:
     """Return a snapshot of the state.
 
-    The message rows are the live structs: encode them before the state changes.
+    Its threads and failures are the live structs: encode them before the state changes.
     """
     return Snapshot(
         seq=state.seq,
@@ -99,7 +100,7 @@ def take(state: ProjectState) -> Snapshot:
         policy=document_of(state.policy) if state.has_policy else None,
         agents=[agent_row(agent) for agent in state.agents.values()],
         sessions=[session_row(session) for session in state.sessions.values()],
-        messages=list(state.messages.values()),
+        messages=[MessageRow(*message.values()) for message in state.messages.values()],
         broadcasts=[broadcast_row(broadcast) for broadcast in state.broadcasts.values()],
         threads=list(state.threads.values()),
         failures=sorted(state.failures.items()),
@@ -162,8 +163,11 @@ def broadcast_row(broadcast: Broadcast) -> BroadcastRow:
     )
 
 
-def restore(snapshot: Snapshot) -> ProjectState:
-    """Return the state of a snapshot; the snapshot's message structs become part of the state."""
+def restore(snapshot: Snapshot, *, emptied: bool = False) -> ProjectState:
+    """Return the state of a snapshot; the snapshot's threads and failures become part of the state.
+
+    With `emptied`, message rows are removed from the snapshot, so that few are in memory beside their messages.
+    """
     state = ProjectState()
     state.seq = snapshot.seq
     state.policy_version = snapshot.policy_version
@@ -176,7 +180,11 @@ def restore(snapshot: Snapshot) -> ProjectState:
         session = _session(session_row_)
         state.sessions[session.session] = session
         state.agents[session.agent].sessions[session.session] = session
-    for message in snapshot.messages:
+    message_rows = deque(snapshot.messages)
+    if emptied:
+        snapshot.messages.clear()
+    while message_rows:
+        message = Message(*message_rows.popleft().values())
         state.messages[message.seq] = message
         if message.broadcast_id is None:
             state.ids[message.message_id] = message.seq

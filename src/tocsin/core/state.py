@@ -16,7 +16,8 @@ import msgspec
 
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.book import LeaseBook
-from tocsin.core.messages.model import Failure, Message, State, content_digest, queue_cause
+from tocsin.core.messages.message import Message, queue_cause
+from tocsin.core.messages.model import Failure, State, content_digest
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.contracts import Contract
 from tocsin.core.queueing.mailbox import Mailbox

@@ -24,7 +24,8 @@ from tocsin.core import events as ev
 from tocsin.core.documents import DOCUMENT_EVENTS, document, document_count, touched
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
-from tocsin.core.messages.model import Failure, Message
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import Failure
 from tocsin.core.snapshot import AgentRow, SessionRow, agent_row, session_row
 from tocsin.core.state import IdSource, ProjectState, Thread
 from tocsin.journal.tables import EndedQueue
@@ -214,7 +215,7 @@ class ObservedExchange(Exchange):
                 if kind in LEVEL_EVENTS:
                     touched_messages.update(dict.fromkeys(LEVEL_EVENTS[kind](event)))
         messages, gone = self.state.messages, observed.gone
-        observed.messages.update({number: _copied(messages.get(number) or gone[number]) for number in touched_messages})
+        observed.messages.update({number: (messages.get(number) or gone[number]).copy() for number in touched_messages})
         if self.state.failures or observed.failures:
             self._gather_failures(touched_messages)
 

@@ -79,17 +79,26 @@ def sealed(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return (*columns, *own, Column(CHECKSUM, Kind.INT, update, sealed=False))
 
 
-def row_writer(table: Table, *groups: tuple[Column, ...], given: tuple[str, ...] = ()) -> Callable[..., Row]:
+def row_writer(
+    table: Table, *groups: tuple[Column, ...], given: tuple[str, ...] = (), values: tuple[str, ...] = ()
+) -> Callable[..., Row]:
     """Build the function that makes a row of a table, with its checksums.
 
-    It takes one struct for each group of columns, and then the values of the columns that are named in `given`.
+    It takes one struct for each group of columns, and then the values of the columns that are named in `given`. With
+    `values`, the first group is not taken from a struct but from a tuple: the values of the fields of these names.
     """
     arguments = [f"record_{number}" for number in range(len(groups))] + [f"column_{name}" for name in given]
-    lines = [
-        f"column_{column.name} = {column.codec.write.format(f'record_{number}.{column.field}')}"
-        for number, columns in enumerate(groups)
-        for column in columns
-    ]
+    lines: list[str] = []
+    if values:
+        taken = {column.field: f"column_{column.name}" for column in groups[0]}
+        lines.append(f"{', '.join(taken.get(name, '_') for name in values)}, = record_0")
+    for number, columns in enumerate(groups):
+        for column in columns:
+            target = f"column_{column.name}"
+            source = target if values and not number else f"record_{number}.{column.field}"
+            value = column.codec.write.format(source)
+            if value != target:
+                lines.append(f"{target} = {value}")
     return _row_function(table, arguments, lines, codec_names(table.columns))
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
+from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.model import NEVER, Failure, MessageRow, State
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
 from tocsin.journal.checksums import row_writer
 from tocsin.journal.columns import Row, Table
@@ -37,7 +38,11 @@ __all__ = ["batch_of", "discard"]
 
 # Values that no struct has are given in the order in which the table definition names them.
 _message_row: Final = row_writer(
-    MESSAGES, MESSAGE_COLUMNS, FAILURE_COLUMNS, given=tuple(column.name for column in DETAIL_COLUMNS)
+    MESSAGES,
+    MESSAGE_COLUMNS,
+    FAILURE_COLUMNS,
+    given=tuple(column.name for column in DETAIL_COLUMNS),
+    values=MessageRow.__struct_fields__,
 )
 _agent_row = row_writer(AGENTS, AGENT_COLUMNS, given=("registered_seq", "retired_at"))
 _session_row = row_writer(SESSIONS, SESSION_COLUMNS, given=("opened_seq", "closed_at"))
@@ -207,7 +212,7 @@ def _message(
 ) -> Row:
     number = message.seq
     return _message_row(
-        message,
+        message.values(),
         capture.failures.get(number, _NO_FAILURE),
         message.message_id if message.broadcast_id is None else signal_id(message),
         payload,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.messages.model import Failure, Message, State
+from tocsin.core.messages.model import Failure, MessageRow, State
 from tocsin.core.snapshot import AgentRow, BroadcastRow, SessionRow, Snapshot, restore
 from tocsin.core.state import IdSource, Thread
 from tocsin.journal.base import Journal
@@ -43,7 +43,7 @@ from tocsin.journal.tables import Standing, Tables
 
 __all__ = ["rebuild", "reopen", "snapshot_of"]
 
-_message = row_reader(Message, MESSAGES, (*MESSAGE_COLUMNS, *CONTENT_COLUMNS))
+_message = row_reader(MessageRow, MESSAGES, (*MESSAGE_COLUMNS, *CONTENT_COLUMNS))
 _failure = row_reader(Failure, MESSAGES, FAILURE_COLUMNS)
 _agent = row_reader(AgentRow, AGENTS, AGENT_COLUMNS)
 _session = row_reader(SessionRow, SESSIONS, SESSION_COLUMNS, given=("in_flight",))
@@ -79,7 +79,7 @@ def _replayed(journal: Journal, tables: Tables, ids: IdSource, *, rebuilding: bo
         )
     with _no_collections():
         snapshot, numbers = snapshot_of(tables)
-        exchange = ObservedExchange(ids, restore(snapshot), numbers, standing.at)
+        exchange = ObservedExchange(ids, restore(snapshot, emptied=True), numbers, standing.at)
         del snapshot
         for _, event in tail(journal, standing.seq):
             exchange.apply(event)
@@ -172,12 +172,12 @@ def _rows(tables: Tables, table: Table, order: str = "") -> list[Row]:
 
 def _messages(
     tables: Tables, broadcasts: dict[int, BroadcastRow]
-) -> tuple[list[Message], dict[str, list[int]], list[tuple[int, Failure]], list[int]]:
+) -> tuple[list[MessageRow], dict[str, list[int]], list[tuple[int, Failure]], list[int]]:
     """Read the messages that the state holds, their offers by session, their failures, and the dead letters.
 
     Copies of broadcasts are added to the broadcasts' rows.
     """
-    messages: list[Message] = []
+    messages: list[MessageRow] = []
     flights: list[tuple[int, str, int]] = []
     failures: list[tuple[int, Failure]] = []
     dead: list[tuple[int, int]] = []
@@ -205,7 +205,7 @@ def _messages(
     return messages, by_session, failures, [seq for _, seq in sorted(dead)]
 
 
-def _broadcast_of(message: Message, seq: int | None, broadcasts: dict[int, BroadcastRow]) -> BroadcastRow:
+def _broadcast_of(message: MessageRow, seq: int | None, broadcasts: dict[int, BroadcastRow]) -> BroadcastRow:
     broadcast = None if seq is None else broadcasts.get(seq)
     if broadcast is None or broadcast.broadcast != message.broadcast_id:
         raise TablesDamaged(f"table signal_queue, row {message.seq}: its broadcast {message.broadcast_id} is missing")

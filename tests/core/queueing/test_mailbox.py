@@ -9,7 +9,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 
 from tests.core.driver import SECOND
 from tests.core.envelopes import letter
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.mailbox import Mailbox, rank
 from tocsin.policies import default_policy

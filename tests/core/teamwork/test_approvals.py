@@ -12,7 +12,8 @@ from tocsin.core import events as ev
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem
 from tocsin.core.messages.admission import levels
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.protocol.priority import Priority
 from tocsin.policies import default_policy, parse_policy
 

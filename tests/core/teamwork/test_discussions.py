@@ -11,7 +11,7 @@ from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import Problem
 from tocsin.core.messages.admission import levels
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.message import Message
 
 LATE_S = 0.05
 CREW = ("ann", "ben", "cid", "dan")

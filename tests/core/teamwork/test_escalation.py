@@ -13,7 +13,8 @@ from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError
 from tocsin.core.escalation.paths import PATHS, ROUTES, Place, place_after
-from tocsin.core.messages.model import NEVER, Message
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import NEVER
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.snapshot import restore
 from tocsin.core.teamwork.model import Escalation

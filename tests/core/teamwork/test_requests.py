@@ -8,7 +8,8 @@ from tests.core.conftest import NewTeam
 from tests.core.driver import SECOND, Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.teamwork.model import Escalation

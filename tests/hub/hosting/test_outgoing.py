@@ -3,7 +3,8 @@
 import asyncio
 
 from tocsin.core.commands import Delivery, Done, Receipt, Reply
-from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.protocol.timestamps import as_datetime

@@ -27,7 +27,8 @@ from tocsin.core.commands import Attending, BeginWork, FinishWork, PutAside, Rea
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.settlement import acknowledge, arrive, process
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Attention, Work

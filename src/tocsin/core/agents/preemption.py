@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Attention

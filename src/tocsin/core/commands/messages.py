@@ -8,7 +8,8 @@ from msgspec import Meta
 
 from tocsin.core.commands.base import CommandBase, MessageRef, Name
 from tocsin.core.errors import Problem
-from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.protocol.priority import PRIORITY_NAMES, AnyPriorityName, Priority

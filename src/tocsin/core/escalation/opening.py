@@ -8,7 +8,8 @@ from tocsin.core.escalation.conditions import is_over
 from tocsin.core.escalation.paths import CLOSED, ROUTES, Place
 from tocsin.core.escalation.steps import NOTICE_CODES, escalate_to_directors, escalate_to_humans, move, subject_of
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.model import NEVER, Message, State, queue_cause
+from tocsin.core.messages.message import Message, queue_cause
+from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.notices import notify_directors
 from tocsin.core.policy import EscalationRule, Trigger, microseconds
 from tocsin.core.protocol.priority import Priority, priority_name

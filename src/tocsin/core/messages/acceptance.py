@@ -13,7 +13,8 @@ from tocsin.core.errors import refusal
 from tocsin.core.messages.admission import Admission, spend
 from tocsin.core.messages.correlation import follow
 from tocsin.core.messages.delivery import pump, start_offer
-from tocsin.core.messages.model import Message, PublishPath, State, signal_id
+from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.model import PublishPath, State
 from tocsin.core.messages.routing import Route
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.contracts import AckRule, Contract, DeliveryClass
@@ -30,7 +31,6 @@ from tocsin.core.wake.reach import reach_of
 __all__ = ["Draft", "accept", "apply_accepted", "apply_pushed", "draft_of", "emit_accepted", "message_of"]
 
 _NO_QOS: Final = Qos()
-_Message: Final = Message
 _HELD: Final = State.HELD
 _QUEUED: Final = State.QUEUED
 
@@ -143,7 +143,7 @@ def message_of(
     at: Any = event.at
     priority: Any = event.priority
     # By position, in the order of the fields: names cost as much as the rest.
-    return _Message(
+    return Message(
         seq,
         event.message_id,
         sender,

@@ -7,7 +7,8 @@ from tocsin.core.messages.acceptance import accept, draft_of
 from tocsin.core.messages.admission import Admission, Granted
 from tocsin.core.messages.correlation import check_correlation
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.model import Message, State, signal_id
+from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.model import State
 from tocsin.core.messages.routing import Route, route
 from tocsin.core.messages.settlement import acknowledge, must_be_open, must_be_rejectable, reject
 from tocsin.core.protocol.contracts import Contract

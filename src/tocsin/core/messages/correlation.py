@@ -6,7 +6,7 @@ Requirement: APM §2.1, §4.2.
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.message import Message
 from tocsin.core.protocol.contracts import CorrelationRule, ResponseRule
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.state import ProjectState, Thread

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Final
 
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.message import Message
 from tocsin.core.state import Agent
 
 __all__ = ["cursor_of", "offers_of"]

@@ -13,7 +13,8 @@ from tocsin.core.commands import Delivery
 from tocsin.core.decision import Decision
 from tocsin.core.messages.endings.expiry import expire_if_due
 from tocsin.core.messages.lifecycle import advance
-from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
+from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.model import NEVER, Failure, State
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.negotiation import type_name_for, type_of
 from tocsin.core.scheduling import cancel_receipt, check_wake, move, schedule, schedule_receipt, unschedule

@@ -14,7 +14,8 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 
 __all__ = ["APM_STATES", "TRANSITIONS", "Transition", "advance", "apm_state"]
 

@@ -1,11 +1,9 @@
-"""A message as the exchange holds it: one for each recipient, from acceptance until it is forgotten.
+"""Fields of a message and their types: `tocsin.core.messages.message` has the message that the exchange holds."""
 
-The struct is not tracked by the garbage collector and holds only scalars and bytes, so that a million of them cause no
-collection pause. Only the appliers of events change it.
-"""
-
+from collections.abc import Callable
 from enum import StrEnum
 from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -17,25 +15,22 @@ __all__ = [
     "NEVER",
     "UNENDING",
     "Failure",
-    "Message",
+    "MessageRow",
     "PublishPath",
     "RecipientState",
     "State",
     "content_digest",
+    "native_class",
     "notice_metadata",
-    "notice_subject",
-    "queue_cause",
-    "renewed_expiry",
-    "signal_id",
 ]
 
 #: Value of a timestamp that is not set.
-NEVER = 0
+NEVER: Final = 0
 #: Time of expiry of a message that does not expire: one from before there was a TTL.
-UNENDING = 253_402_300_799_000_000
+UNENDING: Final = 253_402_300_799_000_000
 #: Bits of `Message.lent`: the agent from which a message inherits priority.
-LENT_BY_SENDER = 1
-LENT_BY_RECIPIENT = 2
+LENT_BY_SENDER: Final = 1
+LENT_BY_RECIPIENT: Final = 2
 
 
 class State(StrEnum):
@@ -72,8 +67,8 @@ class PublishPath(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Message(msgspec.Struct, gc=False):
-    """One recipient's copy of an envelope, with its QoS and state."""
+class MessageRow(msgspec.Struct, gc=False):
+    """One recipient's copy of an envelope, with its QoS and state: a message of a snapshot, and of the pure form."""
 
     #: Sequence number of its acceptance: its identity in events and its age in queues.
     seq: int
@@ -138,6 +133,23 @@ class Message(msgspec.Struct, gc=False):
     #: Agents that it inherits priority from: `LENT_BY_SENDER`, `LENT_BY_RECIPIENT`, both or neither.
     lent: int = 0
 
+    #: Return a copy: the struct's own method.
+    copy = msgspec.Struct.__copy__  # type: ignore[attr-defined]
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the values of all fields, in their order."""
+        return msgspec.structs.astuple(self)
+
+
+if TYPE_CHECKING:
+    # mypyc reads this decorator and never calls it.
+    from mypy_extensions import mypyc_attr as native_class
+else:
+
+    def native_class(**_: object) -> Callable[[type], type]:
+        """Return a decorator that replaces the class of messages by `MessageRow`: only the pure form calls it."""
+        return lambda _: MessageRow
+
 
 class Failure(msgspec.Struct, gc=False):
     """Delivery failures of a message so far."""
@@ -149,33 +161,9 @@ class Failure(msgspec.Struct, gc=False):
     code: str
 
 
-def signal_id(message: Message) -> str:
-    """Return the id of one recipient's copy: the messageId, followed by the recipient for a broadcast."""
-    if message.broadcast_id is None:
-        return message.message_id
-    return f"{message.message_id}:{message.recipient}"
-
-
 def notice_metadata(subject: str) -> bytes:
     """Return the metadata of a notice of the bus about a subject."""
     return msgspec.json.encode({"subject": subject}) if subject else b"{}"
-
-
-def notice_subject(message: Message) -> str:
-    """Return the subject of a notice of the bus; empty if it has none."""
-    if len(message.metadata) <= len(b"{}"):
-        return ""
-    return str(msgspec.json.decode(message.metadata).get("subject", ""))
-
-
-def renewed_expiry(message: Message, now: int) -> int:
-    """Return the time of expiry if the message's TTL begins again now."""
-    return UNENDING if message.expires_at == UNENDING else now + message.expires_at - message.enqueued_at
-
-
-def queue_cause(message: Message) -> str:
-    """Return the cause under which the message's present time in the queue is escalated."""
-    return f"time_in_queue {message.seq} {message.enqueued_at}"
 
 
 def content_digest(payload: bytes) -> bytes:

@@ -15,7 +15,8 @@ from tocsin.core.decision import Decision
 from tocsin.core.messages.acceptance import emit_accepted
 from tocsin.core.messages.admission import owe
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.model import Message, notice_metadata, notice_subject, signal_id
+from tocsin.core.messages.message import Message, notice_subject, signal_id
+from tocsin.core.messages.model import notice_metadata
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.envelope import VERSIONS

@@ -27,7 +27,8 @@ from tocsin.core.messages.broadcast import broadcast_to
 from tocsin.core.messages.confirmations import send_confirmation
 from tocsin.core.messages.correlation import answered, check_correlation
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.model import Message, State, content_digest, signal_id
+from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.model import State, content_digest
 from tocsin.core.messages.routing import check_sender, recipients_of, route
 from tocsin.core.messages.settlement import mark_received, process
 from tocsin.core.protocol.contracts import Contract

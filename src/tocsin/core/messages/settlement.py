@@ -25,7 +25,8 @@ from tocsin.core.messages.cursors import offers_of
 from tocsin.core.messages.delivery import clear_in_flight, end_offer, pump, requeue
 from tocsin.core.messages.endings.dead_letters import die
 from tocsin.core.messages.lifecycle import advance
-from tocsin.core.messages.model import Message, State, signal_id
+from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.model import State
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.queueing.queue_manager import observe

@@ -10,7 +10,7 @@ import re
 
 from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import refusal
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.message import Message
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.rendering import render_envelope

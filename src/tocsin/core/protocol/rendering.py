@@ -2,7 +2,8 @@
 
 import msgspec
 
-from tocsin.core.messages.model import UNENDING, Message
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import UNENDING
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.priority import apm_name, priority_name
 from tocsin.core.protocol.timestamps import iso

@@ -6,7 +6,7 @@ a message becomes stale is known when it is enqueued.
 Requirement: DECAY §1 to §3.
 """
 
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.message import Message
 from tocsin.core.policy import Decay
 
 __all__ = ["current_importance", "rounded_rate", "stale_at"]

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.policy import Decay
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.decay import current_importance

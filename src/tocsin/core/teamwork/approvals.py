@@ -28,7 +28,8 @@ from tocsin.core.leases.transitions import release
 from tocsin.core.messages.admission import bill
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.endings.dead_letters import die
-from tocsin.core.messages.model import NEVER, Message, State, renewed_expiry
+from tocsin.core.messages.message import Message, renewed_expiry
+from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.notices import notify
 from tocsin.core.protocol.payloads import check_payload
 from tocsin.core.protocol.previews import preview

@@ -23,7 +23,8 @@ from tocsin.core.commands import (
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.escalation.opening import open_escalation, raise_message
-from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.notices import notify
 from tocsin.core.messages.sending import decide_send
 from tocsin.core.policy import microseconds

@@ -13,7 +13,8 @@ from itertools import islice
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
-from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.scheduling import schedule, unschedule
 from tocsin.core.state import ProjectState

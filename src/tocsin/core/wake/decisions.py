@@ -13,7 +13,8 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.escalation.closing import close_if_over
 from tocsin.core.escalation.opening import open_escalation
-from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import NEVER, State
 from tocsin.core.policy import Trigger
 from tocsin.core.scheduling import is_attended, schedule_wake
 from tocsin.core.state import Agent

@@ -21,7 +21,7 @@ from functools import partial
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem, error_for, refusal
-from tocsin.core.messages.model import signal_id
+from tocsin.core.messages.message import signal_id
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.gateways.files.answers import Addressee, LineRef, answers_to, report
 from tocsin.gateways.files.names import parties_of

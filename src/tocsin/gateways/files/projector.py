@@ -16,12 +16,11 @@ import logging
 import secrets
 from collections import deque
 
-import msgspec
-
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.messages.acceptance import message_of
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.protocol.negotiation import render
 from tocsin.core.state import ProjectState
 from tocsin.gateways.files.names import BUS, MESSAGES, directory_of
@@ -219,7 +218,8 @@ class Projector:
 
     def _delivered(self, seq: int, message: Message, state: ProjectState) -> Line:
         sender = BUS if message.sender in self._config.agents else message.sender
-        numbered_message = msgspec.structs.replace(message, metadata=numbered(message.metadata, self.journal_id, seq))
+        numbered_message = message.copy()
+        numbered_message.metadata = numbered(message.metadata, self.journal_id, seq)
         return Line(directory_of(sender, message.recipient), MESSAGES, render(numbered_message, state), seq)
 
 

@@ -10,7 +10,8 @@ from tocsin.core import events as ev
 from tocsin.core.commands import Delivery
 from tocsin.core.events import Event
 from tocsin.core.messages.delivery import delivery_of
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.hub.hosting.host import Host
 
 __all__ = ["ChannelNotices", "Listener"]

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
-from tocsin.core.messages.model import Message, signal_id
+from tocsin.core.messages.message import Message, signal_id
 from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
 from tocsin.core.protocol.timestamps import as_datetime_or_none, as_microseconds

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.core.messages.model import Message, signal_id
+from tocsin.core.messages.message import Message, signal_id
 from tocsin.core.state import ProjectState
 from tocsin.lab.traces.anchors import offer_anchor, wake_anchor
 from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, Step

@@ -12,7 +12,7 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.message import Message
 from tocsin.core.policy import Policy, microseconds
 from tocsin.core.protocol.contracts import Contract, CorrelationRule, DeliveryClass
 from tocsin.core.protocol.envelope import ANYONE, VERSIONS

@@ -16,7 +16,8 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
-from tocsin.core.messages.model import Message, State, signal_id
+from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.waits import BREAKERS

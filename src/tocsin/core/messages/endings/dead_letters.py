@@ -9,7 +9,8 @@ from tocsin.core.commands import SYSTEM, Redrive, Redriven
 from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, refusal
 from tocsin.core.messages.delivery import clear_in_flight, note_failure, pump
-from tocsin.core.messages.model import NEVER, Message, State, renewed_expiry
+from tocsin.core.messages.message import Message, renewed_expiry
+from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.notices import report_death
 from tocsin.core.scheduling import move, schedule, unschedule
 from tocsin.core.state import ProjectState

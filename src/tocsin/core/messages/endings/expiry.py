@@ -5,7 +5,8 @@ Requirement: SPEC-071 §4.3, §9; DECAY §3.
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.queueing.decay import current_importance, stale_at
 from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import ProjectState

@@ -7,7 +7,8 @@ from tocsin.core import events as ev
 from tocsin.core.commands import Recall, RecallResult
 from tocsin.core.decision import Decision
 from tocsin.core.messages.endings.expiry import expire_if_due
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import ProjectState
 

@@ -5,7 +5,8 @@ from typing import Final
 from tocsin.core import events as ev
 from tocsin.core.commands import Acknowledge, Caller
 from tocsin.core.messages.endings.retention import is_over_limits
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import State
 from tocsin.core.queueing.queue_manager import is_steady
 from tocsin.core.state import ProjectState
 

@@ -15,7 +15,8 @@ from tocsin.core.agents.preemption import is_held_back
 from tocsin.core.agents.presence import resolve
 from tocsin.core.commands import Caller, Receipt
 from tocsin.core.messages.correlation import answered, may_join
-from tocsin.core.messages.model import Message, PublishPath, RecipientState
+from tocsin.core.messages.message import Message
+from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.messages.ordinary.plans import Plan, plan_of, recipient_of
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.contracts import CorrelationRule, DeliveryClass

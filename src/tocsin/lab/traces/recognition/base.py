@@ -7,7 +7,7 @@ from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.events import Event, encode_events
 from tocsin.core.exchange import Exchange
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.message import Message
 from tocsin.core.state import ProjectState
 from tocsin.lab.traces.trace import APPLY, TICK, Step
 

@@ -6,7 +6,7 @@ from itertools import takewhile
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.events import Event
-from tocsin.core.messages.model import Message, signal_id
+from tocsin.core.messages.message import Message, signal_id
 from tocsin.lab.traces.envelopes import DECIDED_ANEW, accepted_envelope, refused_envelope, subject_of
 from tocsin.lab.traces.recognition.agents import closing, drain, drain_under_way, retiring
 from tocsin.lab.traces.recognition.base import AHEAD, FOLLOWS, TICKS, EventReader, Opener, Opening, always

@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
-from tocsin.core.messages.model import signal_id
+from tocsin.core.messages.message import signal_id
 from tocsin.core.protocol.priority import priority_name
 from tocsin.lab.traces.recognition.agents import retiring
 from tocsin.lab.traces.recognition.base import FOLLOWS, TICKS, EventReader, Opener, Opening, always
