@@ -1,8 +1,9 @@
 """Process that has imported Tocsin and is forked for each process that tests ask for (`tests/forks.py`).
 
-It is started with a path for its socket and the modules to import, and ends when its standard input does. A request is
-a connection: a line of JSON with the file descriptors of the new process. The answers are two lines, the number of the
-process and, when it has ended, its exit code.
+It is started with a path for its socket and the modules to import. When its standard input ends, because the tests have
+ended or were killed, it kills what it has forked and ends. A request is a connection: a line of JSON with the file
+descriptors of the new process. The answers are two lines, the number of the process and, when it has ended, its exit
+code.
 """
 
 import contextlib
@@ -37,12 +38,15 @@ def _wait_for_request(path: Path) -> dict[str, Any]:
     while True:
         ready, _, _ = select.select([0, listening.fileno(), woken], [], [])
         if 0 in ready:
+            for running in callers:
+                os.kill(running, signal.SIGKILL)
+            _report_ended(callers, 0)
             path.unlink()
             path.parent.rmdir()
             os._exit(0)
         if woken in ready:
             os.read(woken, 4096)
-            _report_ended(callers)
+            _report_ended(callers, os.WNOHANG)
         if listening.fileno() not in ready:
             continue
         caller, _ = listening.accept()
@@ -73,9 +77,9 @@ def _read(caller: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(text), descriptors
 
 
-def _report_ended(callers: dict[int, socket.socket]) -> None:
+def _report_ended(callers: dict[int, socket.socket], options: int) -> None:
     while callers:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        pid, status = os.waitpid(-1, options)
         if not pid:
             return
         with callers.pop(pid) as caller, contextlib.suppress(BrokenPipeError):

@@ -82,3 +82,14 @@ def test_threads_share_one_template(place: Path, monkeypatch: pytest.MonkeyPatch
     ((_, process),) = forks.templates.values()
     process.communicate(timeout=60)
     assert not Path(paths.pop()).parent.exists(), "it removes its socket when it ends"
+
+
+def test_what_still_runs_ends_with_the_tests(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "templates", {})
+    process = Forked(["program_of_a_test", "wait"], cwd=place)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(f"{process.pid} ")
+    ((_, template),) = forks.templates.values()
+    template.communicate(timeout=60)
+    assert process.communicate(60) == ("", None)
+    assert process.returncode == -signal.SIGKILL
