@@ -39,6 +39,28 @@ async def test_what_was_taken_in_is_answered_before_the_goodbye(team: SocketTeam
     assert await ada.closed() == 1001
 
 
+async def test_a_hello_that_the_end_of_the_hub_overtakes_is_refused_for_now(team: SocketTeam) -> None:
+    """It failed for good, so that a client which came back during a rolling restart gave up."""
+    inner, gate, taken = team.hub.host.journal, threading.Event(), threading.Event()
+    append = inner.append
+
+    def held(group: Any) -> Any:
+        taken.set()
+        assert gate.wait(PATIENCE_S)
+        return append(group)
+
+    client, bob = await team.open("ada"), await team.attach("bob")
+    inner.append = held  # type: ignore[method-assign]
+    greeted = asyncio.create_task(client.refused("hello"))
+    assert await asyncio.to_thread(taken.wait, PATIENCE_S)
+    team.hub.closing.set()
+    assert await bob.closed() == 1001
+    gate.set()
+    refused = await greeted
+    assert (refused["code"], refused["retryable"]) == ("E_HUB_003", True)
+    assert await client.closed() == 1001
+
+
 async def test_nobody_new_is_let_in(team: SocketTeam) -> None:
     team.hub.closing.set()
     status, problem = await team.refused("ada")

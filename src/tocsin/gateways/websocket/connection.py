@@ -48,8 +48,9 @@ _log = logging.getLogger("tocsin.websocket")
 _ANSWER_BYTES = 512
 #: Key that every operation has; counting it estimates the operations of a frame that has not been parsed.
 _OPERATION = b'"op"'
-#: Closing codes of the WebSocket protocol: text that is not UTF-8; a ping without an answer.
-_NOT_UTF_8, _NO_PONG = 1007, 1011
+#: Closing codes of the WebSocket protocol: the hub stops or has moved the project; text that is not UTF-8; no answer to
+#: a ping.
+_GOING_AWAY, _NOT_UTF_8, _NO_PONG = 1001, 1007, 1011
 _SUBMITTED = tuple[int | None, type, "asyncio.Future[Reply]"]
 
 
@@ -413,7 +414,9 @@ class Connection:
             attached = await attach(self._host, self._sessions, self._caller, hello, self, self._pushes.take)
             if self.outbox.closed or self._ending is not None:
                 self._sessions.drop(attached.session, self)
-                raise refusal("E_STATE_003", "the socket is gone" if self._ending is None else self._ending[1])
+                code, reason, _ = self._ending or (1006, "the socket is gone", True)
+                # A client whose hub stops or has moved the project tries again, and finds the hub that serves it.
+                raise refusal("E_HUB_003" if code == _GOING_AWAY else "E_STATE_003", reason)
             answer = welcome(self._host, self._config, self.grant.agent, attached)
         except TocsinError as error:
             self._greeted = False
