@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from tests.pipeline.jobs.tables import contents, found_lives
@@ -12,7 +14,9 @@ from tests.pipeline.without_spark import without_spark
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.pipeline.catalogue import COLUMNS, open_warehouse
+from tocsin.pipeline.jobs import stream
 from tocsin.pipeline.jobs.run import run
+from tocsin.pipeline.jobs.stream import start_stream
 from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings
 
@@ -27,6 +31,24 @@ def test_a_run_is_few_jobs_and_few_tables(spark: SparkSession, warehouse: Wareho
     above_bronze = set(COLUMNS) - {"event", "quarantine", "segment"}
     assert len(above_bronze) == 7
     assert warehouse.current().files("session_part") == [], "a table was written whose kinds did not occur"
+
+
+def test_a_stream_that_was_killed_before_its_tables_makes_them(
+    spark: SparkSession, warehouse: Warehouse, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All segments were in bronze, so that the replayed batch found nothing to do."""
+    write_segment(landing, "p", 1, STORY)
+
+    def killed(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream, "refresh", killed)
+        with pytest.raises(StreamingQueryException):
+            start_stream(spark, warehouse, landing, every_s=None).awaitTermination()
+    assert (warehouse.current().rows("segment"), warehouse.current().rows("message_life")) == (1, 0)
+    start_stream(spark, warehouse, landing, every_s=None).awaitTermination()
+    assert found_lives(warehouse)
 
 
 def test_a_repair_makes_anew_only_the_days_that_it_touches(

@@ -3,7 +3,8 @@
 Theory of operation. The stream's source (`NewSegments`) lists the landing zone and counts a batch when there is a
 segment that is not in bronze. The batch itself lists again and ingests what is new, in parts of `stream_segments_max`,
 each with its own commits. Only the table `segment` decides whether a segment is in bronze, so a batch that is replayed
-after a kill continues where it was, and each segment counts once. The checkpoint holds the number of the batch and
+after a kill continues where it was, and each segment counts once. It makes the tables in any case: they may be what is
+missing. The checkpoint holds the number of the batch and
 nothing else; it does not grow. Segments may arrive in any order and at any time.
 """
 
@@ -117,10 +118,15 @@ def start_stream(
             return refresh(session, house)
 
         new = iter(watch.new().items())
-        while part := dict(islice(new, settings.stream_segments_max)):
+        # A batch that was killed after its last segment, and is replayed, has only the tables left to make.
+        part = dict(islice(new, settings.stream_segments_max))
+        while True:
             after = house.written(lambda part=part: update(part))  # type: ignore[misc]
             if on_commit is not None:
                 on_commit(batch_id, after)
+            part = dict(islice(new, settings.stream_segments_max))
+            if not part:
+                return
 
     spark.dataSource.register(NewSegments)
     source = spark.readStream.format(NewSegments.name()).options(warehouse=place.url, landing=zone.url).load()
