@@ -61,6 +61,26 @@ def test_messages_are_found_by_words_and_by_properties(tool_call: ToolCall, stag
     expect(page).to_have_url(re.compile("#/messages$"))
 
 
+def test_what_is_typed_as_soon_as_the_page_changes_is_kept(tool_call: ToolCall) -> None:
+    """The form was filled from the address a moment after it had been drawn, over what had been typed meanwhile."""
+    page = tool_call("messages").page
+    expect(page.get_by_label("Sender")).to_be_visible()
+    page.evaluate(
+        """async () => {
+            const moved = new Promise((done) => addEventListener("hashchange", done, { once: true }));
+            location.hash = "#/messages?recipient=bob";
+            await moved;
+            await new Promise((done) => setTimeout(done, 0));
+            const sender = document.querySelector("[name=sender]");
+            sender.value = "boss";
+            sender.dispatchEvent(new Event("input", { bubbles: true }));
+            await new Promise((done) => setTimeout(done, 500));
+        }"""
+    )
+    expect(page.get_by_label("Sender")).to_have_value("boss")
+    expect(page.get_by_label("Recipient")).to_have_value("bob")
+
+
 def test_older_messages_are_loaded_on_demand(tool_call: ToolCall, stage: Stage) -> None:
     for _ in range(55):
         stage.send("boss", "ada", messageType="CUSTOM_MANY")

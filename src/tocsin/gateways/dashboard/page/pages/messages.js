@@ -29,11 +29,14 @@ const FILTERS = ["q", "states", "level", "sender", "recipient", "type", "publish
 
 function Search({ query }) {
   const wanted = Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
-  const [draft, setDraft] = useState(wanted);
-  useEffect(() => setDraft(wanted), [JSON.stringify(wanted)]);
+  // Another address fills the form anew. In an effect that would happen later, over what has been typed meanwhile.
+  const address = JSON.stringify(wanted);
+  const [typed, setTyped] = useState({ address, fields: wanted });
+  if (typed.address !== address) setTyped({ address, fields: wanted });
+  const draft = typed.address === address ? typed.fields : wanted;
   const change = (name) => (event) => {
     const next = { ...draft, [name]: event.target.value };
-    setDraft(next);
+    setTyped({ address, fields: next });
     if (event.target.tagName === "SELECT") go("messages", [], next, { replace: true });
   };
   const submit = (event) => (event.preventDefault(), go("messages", [], draft));
