@@ -46,6 +46,7 @@ _SPREAD = (
 _LONGEST = (
     *("Spark", "Chromium", "tests/pipeline/test_cluster", "tests/fleet/test_machines", "tests/cli/test_pipeline_run"),
     *("tests/demo/", "tests/acceptance/", "tests/gateways/websocket/test_many", "tests/gateways/test_fuzz"),
+    "tests/core/leases/test_lease_model",
     *("tests/bench/test_hub", "tests/pipeline/views/", "tests/pipeline/jobs/", "tests/cli/test_storage"),
     *("tests/gateways/mcp/", "tests/cli/test_pipeline", "tests/simulation/", "tests/docs/"),
     *("tests/packaging/", "tests/lab/", "tests/operations/", "tests/fleet/", "tests/cli/", "tests/stores/"),
