@@ -108,6 +108,8 @@ def test_nothing_ends_a_courier_but_its_hub(around: Round, error: Exception, mon
         return pruned_seq()
 
     monkeypatch.setattr(around.journal, "pruned_seq", failing)
-    around.commit(cleared(1))
-    assert around.take()["facts"]["at"] == 1
+    # The courier may have begun to look for the first one before there were errors.
+    for number in (1, 2):
+        around.commit(cleared(number))
+        assert around.take()["facts"]["at"] == number
     assert not errors
