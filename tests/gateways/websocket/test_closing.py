@@ -14,17 +14,23 @@ from tests.gateways.websocket.sockets import Client, SocketTeam
 from tests.patience import PATIENCE_S
 
 
-async def test_what_was_taken_in_is_answered_before_the_goodbye(team: SocketTeam) -> None:
-    ada, bob = await team.attach("ada"), await team.attach("bob")
-    inner, gate, taken = team.hub.host.journal, threading.Event(), threading.Event()
-    append = inner.append
+def hold_commits(team: SocketTeam) -> tuple[threading.Event, threading.Event]:
+    """Let commits wait; return an event that is set when one has begun, and the event that it waits for."""
+    journal, taken, gate = team.hub.host.journal, threading.Event(), threading.Event()
+    append = journal.append
 
     def held(group: Any) -> Any:
         taken.set()
         assert gate.wait(PATIENCE_S)
         return append(group)
 
-    inner.append = held  # type: ignore[method-assign]
+    journal.append = held  # type: ignore[method-assign]
+    return taken, gate
+
+
+async def test_what_was_taken_in_is_answered_before_the_goodbye(team: SocketTeam) -> None:
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    taken, gate = hold_commits(team)
     text, futures = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(8)])
     await ada.raw(text)
     assert await asyncio.to_thread(taken.wait, PATIENCE_S)
@@ -41,16 +47,8 @@ async def test_what_was_taken_in_is_answered_before_the_goodbye(team: SocketTeam
 
 async def test_a_hello_that_the_end_of_the_hub_overtakes_is_refused_for_now(team: SocketTeam) -> None:
     """It failed for good, so that a client which came back during a rolling restart gave up."""
-    inner, gate, taken = team.hub.host.journal, threading.Event(), threading.Event()
-    append = inner.append
-
-    def held(group: Any) -> Any:
-        taken.set()
-        assert gate.wait(PATIENCE_S)
-        return append(group)
-
     client, bob = await team.open("ada"), await team.attach("bob")
-    inner.append = held  # type: ignore[method-assign]
+    taken, gate = hold_commits(team)
     greeted = asyncio.create_task(client.refused("hello"))
     assert await asyncio.to_thread(taken.wait, PATIENCE_S)
     team.hub.closing.set()

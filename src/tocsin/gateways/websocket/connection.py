@@ -41,16 +41,17 @@ from tocsin.wire import socket as wire
 from tocsin.wire.problems import document_of
 from tocsin.wire.signatures import arguments_body
 
-__all__ = ["Connection"]
+__all__ = ["GOING_AWAY", "Connection"]
 
 _log = logging.getLogger("tocsin.websocket")
 #: Assumed size of an answer in bytes; only the answers of `call` are measured.
 _ANSWER_BYTES = 512
 #: Key that every operation has; counting it estimates the operations of a frame that has not been parsed.
 _OPERATION = b'"op"'
-#: Closing codes of the WebSocket protocol: the hub stops or has moved the project; text that is not UTF-8; no answer to
-#: a ping.
-_GOING_AWAY, _NOT_UTF_8, _NO_PONG = 1001, 1007, 1011
+#: Closing code of the WebSocket protocol for a hub that stops or has moved the project.
+GOING_AWAY = 1001
+#: Closing codes of the WebSocket protocol: text that is not UTF-8; a ping without an answer.
+_NOT_UTF_8, _NO_PONG = 1007, 1011
 _SUBMITTED = tuple[int | None, type, "asyncio.Future[Reply]"]
 
 
@@ -416,7 +417,7 @@ class Connection:
                 self._sessions.drop(attached.session, self)
                 code, reason, _ = self._ending or (1006, "the socket is gone", True)
                 # A client whose hub stops or has moved the project tries again, and finds the hub that serves it.
-                raise refusal("E_HUB_003" if code == _GOING_AWAY else "E_STATE_003", reason)
+                raise refusal("E_HUB_003" if code == GOING_AWAY else "E_STATE_003", reason)
             answer = welcome(self._host, self._config, self.grant.agent, attached)
         except TocsinError as error:
             self._greeted = False

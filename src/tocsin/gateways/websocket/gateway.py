@@ -20,7 +20,7 @@ from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.problems import problem_response
 from tocsin.gateways.websocket import asyncapi
-from tocsin.gateways.websocket.connection import Connection
+from tocsin.gateways.websocket.connection import GOING_AWAY, Connection
 from tocsin.gateways.websocket.counters import SocketMetrics
 from tocsin.gateways.websocket.fair_queue import FairQueue
 from tocsin.gateways.websocket.frames import take_over
@@ -146,7 +146,7 @@ class SocketGateway:
         for connection in list(self._connections):
             moves_to = self._hub.moves_to
             reason = "the hub is shutting down" if moves_to is None else "another hub serves the project"
-            connection.end(1001, reason, resume=True, address=None if connection.forwarded else moves_to or None)
+            connection.end(GOING_AWAY, reason, resume=True, address=None if connection.forwarded else moves_to or None)
 
     async def _sweep(self) -> None:
         for index, connection in enumerate(list(self._connections), 1):

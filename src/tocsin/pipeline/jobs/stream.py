@@ -9,7 +9,6 @@ nothing else; it does not grow. Segments may arrive in any order and at any time
 """
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -117,16 +116,13 @@ def start_stream(
             ingest(session, house, zone, segments)
             return refresh(session, house)
 
-        new = iter(watch.new().items())
+        new = list(watch.new().items())
         # A batch that was killed after its last segment, and is replayed, has only the tables left to make.
-        part = dict(islice(new, settings.stream_segments_max))
-        while True:
+        for begin in range(0, len(new) or 1, settings.stream_segments_max):
+            part = dict(new[begin : begin + settings.stream_segments_max])
             after = house.written(lambda part=part: update(part))  # type: ignore[misc]
             if on_commit is not None:
                 on_commit(batch_id, after)
-            part = dict(islice(new, settings.stream_segments_max))
-            if not part:
-                return
 
     spark.dataSource.register(NewSegments)
     source = spark.readStream.format(NewSegments.name()).options(warehouse=place.url, landing=zone.url).load()
