@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.envelopes import envelope
 from tests.fixtures import load, load_bytes, names
 from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.protocol import validation
@@ -430,6 +431,48 @@ def test_a_mutated_envelope_is_taken_or_explained(version: str, changes: dict[st
         assert problem.found
         assert problem.expected
         assert problem.field.split(".")[1].split("[")[0] in FIELDS
+
+
+def by_its_declaration(data: bytes) -> Envelope | None:
+    """Return an envelope as its declared fields read it; null if they do not."""
+    try:
+        return msgspec.json.decode(data, type=Envelope)
+    except msgspec.DecodeError:
+        return None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        *({"receiver": {"agentId": name, "type": "*"}} for name in ["ada", "*", "b b", "../x", "", "bob\n"]),
+        *({"receiver": {"agentId": "bob", "type": name}} for name in ["Manager", "no type", "", "*\n"]),
+        *({"sender": {"agentId": name, "type": "Manager"}} for name in ["bob", "b b", "ada\n"]),
+        *({"messageType": name} for name in ["TASK_ASSIGNMENT", "no type", "", "StatusUpdate\n"]),
+        *({"messageId": name} for name in ["msg_1-x_2", "msg_1", "msg__x", "msg_1_x\n", "x", "msg_" + "1_" * 62 + "x"]),
+        {"messageId": "msg_" + "1_" * 62 + "xx"},
+        *({"correlationId": name} for name in ["thread_1", "no thread", ""]),
+        *({"priority": name} for name in [None, "Critical"]),
+        {"metadata": {"ttl": 5}},
+        {"qos": {"importance": 7}},
+    ],
+)
+def test_an_envelope_with_known_names_is_what_its_declaration_says(changes: dict[str, object]) -> None:
+    document = envelope(1) | changes
+    parse_envelope(json.dumps(envelope(1)).encode(), LIMIT)  # its names are known from now on
+    data = json.dumps(document).encode()
+    declared = by_its_declaration(data)
+    if declared is None:
+        assert refusal_or_none(data) is not None
+    else:
+        for _ in range(2):  # with names that may be new, and with known ones
+            assert msgspec.json.encode(parse_envelope(data, LIMIT)) == msgspec.json.encode(declared)
+
+
+def test_more_agents_and_types_than_are_remembered_are_taken() -> None:
+    for number in range(5000):
+        taken = parsed(receiver={"agentId": f"agent{number}", "type": "*"}, messageType=f"CUSTOM_{number}")
+        assert (taken.receiver.agent_id, taken.message_type) == (f"agent{number}", f"CUSTOM_{number}")
 
 
 @given(st.sets(st.sampled_from(list(APM))))

@@ -5,7 +5,7 @@ Requirement: APM §1.
 
 import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import msgspec
 from msgspec import Meta, Raw
@@ -14,6 +14,8 @@ from tocsin.core.protocol.contracts import DeliveryClass
 
 __all__ = [
     "ANYONE",
+    "MESSAGE_ID",
+    "MESSAGE_ID_MAX",
     "NESTING_MAX",
     "NO_METADATA",
     "TRACEPARENT",
@@ -24,6 +26,7 @@ __all__ = [
     "PriorityFields",
     "Qos",
     "Traced",
+    "unchecked",
 ]
 
 #: Supported protocol versions, oldest first.
@@ -36,13 +39,17 @@ NESTING_MAX = 128
 #: Format of a `traceparent` (W3C Trace Context).
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
 
+#: Format of a messageId, and its length at most.
+MESSAGE_ID = r"^msg_[0-9A-Za-z]+(?:[_\-][0-9A-Za-z]+)+\Z"
+MESSAGE_ID_MAX = 128
+
 #: Metadata of an envelope that has none.
 NO_METADATA = Raw(b"{}")
 
 #: An agent's id is also part of file names, so it contains no character that is special in a path.
 AgentId = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z0-9][A-Za-z0-9_.\-]{0,63})\Z")]
 AgentType = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z][A-Za-z0-9_\-]{0,63})\Z")]
-MessageId = Annotated[str, Meta(pattern=r"^msg_[0-9A-Za-z]+(?:[_\-][0-9A-Za-z]+)+\Z", max_length=128)]
+MessageId = Annotated[str, Meta(pattern=MESSAGE_ID, max_length=MESSAGE_ID_MAX)]
 CorrelationId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_.\-]+\Z", max_length=128)]
 TypeName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*\Z", max_length=64)]
 Tag = Annotated[str, Meta(max_length=64)]
@@ -104,3 +111,20 @@ class Envelope(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     correlation_id: CorrelationId | None = None
     metadata: Raw = NO_METADATA
     qos: Qos | None = None
+
+
+def unchecked(shape: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return a struct with the fields of another one, whose required texts and agents are not checked."""
+    fields: list[Any] = [
+        (field.name, _unchecked_type(field.type))
+        if field.required
+        else (field.name, _unchecked_type(field.type), field.default)
+        for field in msgspec.structs.fields(shape)
+    ]
+    return msgspec.defstruct(f"Unchecked{shape.__name__}", fields, rename="camel", gc=False)
+
+
+def _unchecked_type(kind: Any) -> Any:
+    if kind is AgentRef:
+        return unchecked(AgentRef)
+    return str if get_origin(kind) is Annotated and kind.__origin__ is str else kind

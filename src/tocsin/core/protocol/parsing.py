@@ -6,6 +6,7 @@ exchange checks what needs the project's state, such as permissions. The payload
 Requirement: APM §1.
 """
 
+import re
 from datetime import UTC
 from typing import Any, Final
 
@@ -16,13 +17,17 @@ from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.protocol import validation
 from tocsin.core.protocol.envelope import (
     ANYONE,
+    MESSAGE_ID,
+    MESSAGE_ID_MAX,
     NESTING_MAX,
     NO_METADATA,
     TRACEPARENT,
     VERSIONS,
+    AgentRef,
     Envelope,
     Metadata,
     Traced,
+    unchecked,
 )
 from tocsin.core.protocol.priority import APM_VOCABULARY, VOCABULARY, Priority
 
@@ -44,9 +49,15 @@ _CARRIAGE_RETURN: Final = ord("\r")
 _BRACE: Final = ord("{")
 _BRACKET: Final = ord("[")
 _ENVELOPE: Final = msgspec.json.Decoder(Envelope)
+_UNCHECKED: Final = msgspec.json.Decoder(unchecked(Envelope))
+_IS_MESSAGE_ID: Final = re.compile(MESSAGE_ID).match
 _METADATA: Final = msgspec.json.Decoder(Metadata)
 _TRACED: Final = msgspec.json.Decoder(Traced)
 _DEFAULTS: Final = Metadata()
+#: Agents and message types that were named in valid envelopes, for the next ones; most teams are smaller than this.
+_KNOWN_MAX: Final = 4096
+_agents: Final[dict[tuple[str, str], AgentRef]] = {}
+_types: Final[set[str]] = set()
 
 
 def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
@@ -74,7 +85,10 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
 def _decoded(data: bytes) -> Envelope:
     """Decode and check an envelope with its payload and metadata, so that its recipient can read what is accepted."""
     try:
-        envelope = _ENVELOPE.decode(data)
+        envelope = _decoded_with_known_names(data)
+        if envelope is None:
+            envelope = _ENVELOPE.decode(data)
+            _remember_names(envelope)
     except msgspec.ValidationError:
         raise error_for(_explain(data)) from None
     payload = msgspec.json.decode(envelope.payload)
@@ -83,13 +97,61 @@ def _decoded(data: bytes) -> Envelope:
     return envelope
 
 
+def _decoded_with_known_names(data: bytes) -> Envelope | None:
+    """Decode an envelope whose agents and type are known; null if its names have to be checked.
+
+    Checking a name with its pattern takes longer than looking it up, and the names of a team come again and again.
+    """
+    found: Any = _UNCHECKED.decode(data)
+    sender, receiver = found.sender, found.receiver
+    known_sender = _agents.get((sender.agent_id, sender.type))
+    known_receiver = _agents.get((receiver.agent_id, receiver.type))
+    message_id: str = found.message_id
+    if (
+        known_sender is None
+        or known_receiver is None
+        or found.message_type not in _types
+        or len(message_id) > MESSAGE_ID_MAX
+        or _IS_MESSAGE_ID(message_id) is None
+    ):
+        return None
+    return Envelope(
+        found.version,
+        message_id,
+        found.timestamp,
+        known_sender,
+        known_receiver,
+        found.message_type,
+        found.payload,
+        found.priority,
+        found.correlation_id,
+        found.metadata,
+        found.qos,
+    )
+
+
+def _remember_names(envelope: Envelope) -> None:
+    if len(_agents) >= _KNOWN_MAX:
+        _agents.clear()
+    if len(_types) >= _KNOWN_MAX:
+        _types.clear()
+    for agent in (envelope.sender, envelope.receiver):
+        _agents[agent.agent_id, agent.type] = agent
+    _types.add(envelope.message_type)
+
+
 def has_brackets(data: bytes, number: int) -> bool:
     """Tell whether JSON may have that many opening brackets; with fewer it cannot be nested as deeply."""
-    # Counting looks at every byte, and `in` does not: one flat object, the usual payload, is not counted.
-    found = data.count(_BRACE) if _BRACE in data[1:] else 1
-    if _BRACKET in data:
-        found += data.count(_BRACKET)
-    return found >= number
+    # Each is searched for, because counting compares every byte; most messages have a few.
+    found = 0
+    for bracket in _BRACE, _BRACKET:
+        place = data.find(bracket)
+        while place >= 0:
+            found += 1
+            if found >= number:
+                return True
+            place = data.find(bracket, place + 1)
+    return False
 
 
 def check_nesting(document: Any) -> None:
