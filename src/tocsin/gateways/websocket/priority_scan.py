@@ -6,6 +6,7 @@ of them waits in the fair queue unparsed. In a frame with one, the envelopes dec
 such a name. A name written with JSON escapes is not detected, and its frame waits.
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -29,18 +30,14 @@ class PriorityScan:
     def __init__(self, policy: Callable[[], Policy]) -> None:
         self._policy = policy
         self._scanned_policy: Policy | None = None
-        self._names: tuple[bytes, ...] = ()
+        self._search = _search_for(_NAMES)
 
     def may_be_urgent(self, frame: bytes) -> bool:
         """Tell whether a frame may contain an urgent message, without parsing it."""
         policy = self._policy()
         if policy is not self._scanned_policy:
-            self._scanned_policy, self._names = policy, _urgent_names(policy)
-        # `find`, because `in` first tries to use the name as a number; a loop, because `any` takes twice as long.
-        for name in self._names:  # noqa: SIM110
-            if frame.find(name) >= 0:
-                return True
-        return False
+            self._scanned_policy, self._search = policy, _search_for(_urgent_names(policy))
+        return self._search(frame) is not None
 
     def is_urgent(self, operations: Sequence[wire.Operation | wire.Fault]) -> bool:
         """Tell whether one of the operations sends an urgent message."""
@@ -59,6 +56,11 @@ class PriorityScan:
                 if level >= Priority.CRITICAL:
                     return True
         return False
+
+
+def _search_for(names: Sequence[bytes]) -> Callable[[bytes], object]:
+    """Return a search for any of some names; one for all takes half the time of one for each."""
+    return re.compile(b"|".join(map(re.escape, names))).search
 
 
 def _urgent_names(policy: Policy) -> tuple[bytes, ...]:
