@@ -25,6 +25,7 @@ __all__ = [
     "Metadata",
     "PriorityFields",
     "Qos",
+    "RenderedEnvelope",
     "Traced",
     "unchecked",
 ]
@@ -110,6 +111,22 @@ class Envelope(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     priority: str | None = None
     correlation_id: CorrelationId | None = None
     metadata: Raw = NO_METADATA
+    qos: Qos | None = None
+
+
+class RenderedEnvelope(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
+    """A message as its recipient gets it."""
+
+    version: str
+    message_id: str
+    timestamp: str
+    sender: AgentRef
+    receiver: AgentRef
+    message_type: str
+    priority: str
+    payload: Raw
+    metadata: Raw
+    correlation_id: str | None = None
     qos: Qos | None = None
 
 
