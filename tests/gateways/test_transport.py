@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from tests.envelopes import envelope
 from tests.gateways.websocket.sockets import SocketTeam, socket_team
@@ -312,6 +313,27 @@ async def test_a_caller_that_goes_in_the_middle_of_a_body_is_no_error(
         while team.server.server_state.tasks:
             await asyncio.sleep(0.001)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_usual_answer_is_written_as_uvicorn_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_uvicorn: list[str] = []
+    send = RequestResponseCycle.send
+
+    async def watched(self: RequestResponseCycle, message: Any) -> None:
+        by_uvicorn.append(message["type"])
+        await send(self, message)
+
+    monkeypatch.setattr(RequestResponseCycle, "send", watched)
+    async with socket_team(tmp_path) as team, line(team, asking(team, "ada", "/v1/agents")) as caller:
+        usual = await caller.answer()
+        assert by_uvicorn == []
+        caller.say(asking(team, "ada", "/v1/agents").replace(b"Host", b"Connection: close\r\nHost"))
+        last = await caller.answer()
+        assert by_uvicorn == ["http.response.start", "http.response.body"]
+        assert last[1].pop("connection") == "close"
+        usual[1]["date"] = last[1]["date"]
+        assert usual == last
+        await caller.closed()
 
 
 class Written:

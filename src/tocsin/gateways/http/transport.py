@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from enum import StrEnum
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -25,6 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tocsin.core.errors import Problem
+from tocsin.gateways.json_answer import WRITE_JSON
 from tocsin.gateways.problems import HEAD_TIMEOUT, problem_response, unhandled
 from tocsin.hub.config import ServerConfig
 
@@ -37,6 +39,10 @@ _HEADER_BYTES = 32
 _SLICE_BYTES = 16_384
 #: Largest part of a body that is copied to be written with the head.
 _JOINED_BYTES_MAX = 65_536
+
+
+#: A whole answer: the server's headers, the size of the body, the body.
+_JSON_ANSWER = b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b"
 
 
 class _Part(StrEnum):
@@ -230,6 +236,7 @@ class _HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not before:
             self.cycle.transport = ResponseTransport(self.transport, self.loop)  # type: ignore[assignment]
+            self.scope[WRITE_JSON] = partial(self._write_json, self.cycle)  # type: ignore[literal-required]
             self._unanswered.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
@@ -281,6 +288,26 @@ class _HttpProtocol(HttpToolsProtocol):
         """Close an idle connection, within the write timeout."""
         super().timeout_keep_alive_handler()
         self._limit_writing()
+
+    def _write_json(self, cycle: RequestResponseCycle, body: bytes) -> bool:
+        """Write a whole answer with status 200, as uvicorn would; False leaves an unusual one to uvicorn."""
+        if (
+            cycle.response_started
+            or cycle.disconnected
+            or not cycle.keep_alive
+            or cycle.scope["method"] == "HEAD"
+            or self.flow.write_paused
+            or self.transport.is_closing()
+            or len(body) > _JOINED_BYTES_MAX
+        ):
+            return False
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        headers = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
+        self.transport.write(_JSON_ANSWER % (headers, len(body), body))
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application; sending to a dropped caller raises, and that is not logged as an error."""

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.complete_route import CompleteRoute
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.identity import identify
+from tocsin.gateways.json_answer import JsonAnswer
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.mcp.calling import call_tool
 from tocsin.gateways.mcp.hub_call import HubToolCall
@@ -192,8 +192,8 @@ class _Endpoint:
                 return
             tool_call.trace = trace_in(direct.meta) or trace_in(request.headers)
             result = await call_tool(tool_call, direct.name, direct.arguments, tool_call.inbox)
-        response = Response(library.direct.answer(direct, result), media_type="application/json")
-        await response(scope, exchange.receive, exchange.send)
+        exchange.status, exchange.begun = 200, True
+        await JsonAnswer(library.direct.answer(direct, result))(scope, exchange.receive, exchange.send)
 
 
 def _parsed(body: bytes) -> _Ask:
