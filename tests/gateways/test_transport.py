@@ -336,6 +336,28 @@ async def test_a_usual_answer_is_written_as_uvicorn_writes_it(tmp_path: Path, mo
         await caller.closed()
 
 
+async def test_a_body_that_has_arrived_needs_no_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[float] = []
+    timeout = asyncio.timeout
+
+    def watched(delay_s: float) -> asyncio.Timeout:
+        timed.append(delay_s)
+        return timeout(delay_s)
+
+    async with socket_team(tmp_path) as team, line(team) as caller:
+        body = json.dumps(envelope(1)).encode()
+        head = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: %d" % len(body))
+        monkeypatch.setattr(asyncio, "timeout", watched)
+        caller.say(head + body)
+        assert (await caller.answer())[0] == 200
+        assert timed == []
+        caller.say(head)
+        await asyncio.sleep(0.05)
+        caller.say(body)
+        assert (await caller.answer())[0] == 200
+        assert timed == [team.hub.config.body_timeout_s]
+
+
 class Written:
     """A transport that keeps what is written."""
 

@@ -27,6 +27,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from tocsin.core.errors import Problem
 from tocsin.gateways.json_answer import WRITE_JSON
+from tocsin.gateways.limits import TAKE_BODY
 from tocsin.gateways.problems import HEAD_TIMEOUT, problem_response, unhandled
 from tocsin.hub.config import ServerConfig
 
@@ -236,6 +237,7 @@ class _HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not before:
             self.cycle.transport = ResponseTransport(self.transport, self.loop)  # type: ignore[assignment]
+            self.scope[TAKE_BODY] = partial(self._take_body, self.cycle)  # type: ignore[literal-required]
             self.scope[WRITE_JSON] = partial(self._write_json, self.cycle)  # type: ignore[literal-required]
             self._unanswered.append(self.cycle)
 
@@ -288,6 +290,15 @@ class _HttpProtocol(HttpToolsProtocol):
         """Close an idle connection, within the write timeout."""
         super().timeout_keep_alive_handler()
         self._limit_writing()
+
+    def _take_body(self, cycle: RequestResponseCycle) -> bytes | None:
+        """Return a body that has arrived completely, as uvicorn would; it needs no timeout."""
+        if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
+            return None
+        body, cycle.body = bytes(cycle.body), bytearray()
+        cycle.message_event.clear()
+        self.flow.resume_reading()
+        return body
 
     def _write_json(self, cycle: RequestResponseCycle, body: bytes) -> bool:
         """Write a whole answer with status 200, as uvicorn would; False leaves an unusual one to uvicorn."""
