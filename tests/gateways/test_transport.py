@@ -358,6 +358,16 @@ async def test_a_body_that_has_arrived_needs_no_timer(tmp_path: Path, monkeypatc
         assert timed == [team.hub.config.body_timeout_s]
 
 
+async def test_a_caller_can_wait_until_it_may_send_the_body(tmp_path: Path) -> None:
+    async with socket_team(tmp_path) as team, line(team) as caller:
+        body = json.dumps(envelope(1)).encode()
+        head = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: %d" % len(body))
+        caller.say(head.replace(b"Host", b"Expect: 100-continue\r\nHost"))
+        assert (await caller.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
+        caller.say(body)
+        assert (await caller.answer())[0] == 200
+
+
 class Written:
     """A transport that keeps what is written."""
 
