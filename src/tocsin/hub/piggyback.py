@@ -79,4 +79,7 @@ class Piggyback:
         agent = self._host.exchange.state.agents.get(caller.agent)
         if agent is None:
             return None
-        return next((session for session in agent.sessions.values() if session.kind == _KIND), None)
+        for session in agent.sessions.values():
+            if session.kind == _KIND:
+                return session
+        return None
