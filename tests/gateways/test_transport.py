@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from tests.envelopes import envelope
 from tests.gateways.websocket.sockets import SocketTeam, socket_team
@@ -312,6 +313,59 @@ async def test_a_caller_that_goes_in_the_middle_of_a_body_is_no_error(
         while team.server.server_state.tasks:
             await asyncio.sleep(0.001)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_usual_answer_is_written_as_uvicorn_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_uvicorn: list[str] = []
+    send = RequestResponseCycle.send
+
+    async def watched(self: RequestResponseCycle, message: Any) -> None:
+        by_uvicorn.append(message["type"])
+        await send(self, message)
+
+    monkeypatch.setattr(RequestResponseCycle, "send", watched)
+    async with socket_team(tmp_path) as team, line(team, asking(team, "ada", "/v1/agents")) as caller:
+        usual = await caller.answer()
+        assert by_uvicorn == []
+        caller.say(asking(team, "ada", "/v1/agents").replace(b"Host", b"Connection: close\r\nHost"))
+        last = await caller.answer()
+        assert by_uvicorn == ["http.response.start", "http.response.body"]
+        assert last[1].pop("connection") == "close"
+        usual[1]["date"] = last[1]["date"]
+        assert usual == last
+        await caller.closed()
+
+
+async def test_a_body_that_has_arrived_needs_no_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[float] = []
+    timeout = asyncio.timeout
+
+    def watched(delay_s: float) -> asyncio.Timeout:
+        timed.append(delay_s)
+        return timeout(delay_s)
+
+    async with socket_team(tmp_path) as team, line(team) as caller:
+        body = json.dumps(envelope(1)).encode()
+        head = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: %d" % len(body))
+        monkeypatch.setattr(asyncio, "timeout", watched)
+        caller.say(head + body)
+        assert (await caller.answer())[0] == 200
+        assert timed == []
+        caller.say(head)
+        await asyncio.sleep(0.05)
+        caller.say(body)
+        assert (await caller.answer())[0] == 200
+        assert timed == [team.hub.config.body_timeout_s]
+
+
+async def test_a_caller_can_wait_until_it_may_send_the_body(tmp_path: Path) -> None:
+    async with socket_team(tmp_path) as team, line(team) as caller:
+        body = json.dumps(envelope(1)).encode()
+        head = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: %d" % len(body))
+        caller.say(head.replace(b"Host", b"Expect: 100-continue\r\nHost"))
+        assert (await caller.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
+        caller.say(body)
+        assert (await caller.answer())[0] == 200
 
 
 class Written:

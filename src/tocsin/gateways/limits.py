@@ -1,13 +1,20 @@
 """Reading of request bodies, limited in size and time."""
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
 
 from tocsin.core.errors import refusal
 from tocsin.hub.config import ServerConfig
 
-__all__ = ["BodyTimeout", "read_body"]
+__all__ = ["TAKE_BODY", "BodyTimeout", "TakeBody", "read_body"]
+
+#: Key of a scope under which a connection of the hub gives a body that has arrived completely.
+TAKE_BODY = "tocsin.take_body"
+#: Returns the body; null if more of it follows.
+TakeBody: TypeAlias = Callable[[], bytes | None]
 
 
 class BodyTimeout(Exception):
@@ -20,6 +27,12 @@ async def read_body(request: Request, bytes_max: int, config: ServerConfig) -> b
     What is too large is read on and discarded, up to a limit, before it is refused: a caller that is still sending when
     its connection is closed does not see the answer.
     """
+    take: TakeBody | None = request.scope.get(TAKE_BODY)
+    whole = None if take is None else take()
+    if whole is not None:
+        if len(whole) > bytes_max:
+            raise _too_large(str(len(whole)), bytes_max)
+        return whole
     chunks: list[bytes] = []
     size = 0
     declared = request.headers.get("content-length", "0")

@@ -11,7 +11,7 @@ from tocsin.core.commands import Caller, Confirm, Drain, Heartbeat, OpenSession,
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Session
-from tocsin.hub.hosting.host import Host
+from tocsin.hub.hosting.host import Condition, Host
 
 __all__ = ["Piggyback"]
 
@@ -40,14 +40,18 @@ class Piggyback:
         """Return the number of waiting messages by priority if all of them are below a level.
 
         Null means that only a drain can answer: a message of that level or above waits, there is no session, or the
-        project is not served. The numbers are returned when what they are based on is durable.
+        project is not served. The numbers are returned when what they are based on is durable: at once if nothing has
+        been decided since the last commit, which is usual right after the caller's own command.
         """
+        host = self._host
         if self._session_of(caller) is None:
             return None
-        depths = self._host.exchange.state.agents[caller.agent].mailbox.depths()
-        if any(depths[level:]) or isinstance(await self._host.durable(), Problem):
+        state = host.exchange.state
+        depths = state.agents[caller.agent].mailbox.depths()
+        if any(depths[level:]):
             return None
-        return depths
+        all_durable = host.condition is Condition.SERVING and host.committed_seq >= state.seq
+        return depths if all_durable or not isinstance(await host.durable(), Problem) else None
 
     async def attach(self, caller: Caller) -> Reply:
         """Return the caller's session, opening one if there is none, or the refusal."""
@@ -75,4 +79,7 @@ class Piggyback:
         agent = self._host.exchange.state.agents.get(caller.agent)
         if agent is None:
             return None
-        return next((session for session in agent.sessions.values() if session.kind == _KIND), None)
+        for session in agent.sessions.values():
+            if session.kind == _KIND:
+                return session
+        return None

@@ -123,6 +123,17 @@ async def test_the_number_of_waiting_messages_is_told_once_they_are_durable(tmp_
         assert sent.done()
 
 
+async def test_the_number_of_waiting_messages_is_told_at_once_if_all_is_durable(tmp_path: Path) -> None:
+    async with mcp_team(tmp_path) as team:
+        bob = team.hub.authority.authenticate(team.tokens["bob"]).caller
+        piggyback = team.hub.project.piggyback
+        await piggyback.attach(bob)
+        await team.post("ada", "/v1/messages", envelope(1))
+        with pytest.raises(StopIteration) as told:
+            piggyback.waiting_below(bob, Priority.BLOCKING).send(None)
+        assert told.value.value == (1, 0, 0, 0, 0)
+
+
 def _timeless(answer: Any) -> Any:
     """Return an answer without the times that differ between two calls."""
     if isinstance(answer, dict):

@@ -18,6 +18,7 @@ from tocsin.core import commands as cmd
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.protocol.parsing import check_nesting
 from tocsin.gateways.identity import identify
+from tocsin.gateways.json_answer import JsonAnswer
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.gateways.requests import HubRequest
@@ -54,11 +55,12 @@ class OperationEndpoint:
         response = await self._answered(HubRequest(scope, receive))
         await response(scope, receive, send)
 
-    async def _answered(self, request: Request) -> Response:
+    async def _answered(self, request: Request) -> Response | JsonAnswer:
         """Return the answer to a request, and log it without tokens, query or body."""
         started = time.perf_counter()
         hub, operation = self._hub, self._operation
         grant: Grant | None = None
+        response: Response | JsonAnswer
         try:
             grant = identify(hub, request)
             response = await self._answer(request, grant)
@@ -82,7 +84,7 @@ class OperationEndpoint:
             _log.info("%s %s", request.method, operation.path, extra={"fields": fields})
         return response
 
-    async def _answer(self, request: Request, grant: Grant) -> Response:
+    async def _answer(self, request: Request, grant: Grant) -> JsonAnswer:
         hub, operation, headers = self._hub, self._operation, request.headers
         caller = grant.caller
         call = Call(hub.project, caller, grant, trace=headers)
@@ -95,7 +97,7 @@ class OperationEndpoint:
             reply = await perform(call, operation, await self._read(call, request))
             if receipt is not None:
                 await receipt
-        return Response(msgspec.json.encode(reply), _status(reply), media_type="application/json")
+        return JsonAnswer(msgspec.json.encode(reply), _status(reply))
 
     async def _read(self, call: Call, request: Request) -> Any:
         operation, config = self._operation, self._hub.config

@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from enum import StrEnum
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -25,6 +26,8 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tocsin.core.errors import Problem
+from tocsin.gateways.json_answer import WRITE_JSON
+from tocsin.gateways.limits import TAKE_BODY
 from tocsin.gateways.problems import HEAD_TIMEOUT, problem_response, unhandled
 from tocsin.hub.config import ServerConfig
 
@@ -37,6 +40,10 @@ _HEADER_BYTES = 32
 _SLICE_BYTES = 16_384
 #: Largest part of a body that is copied to be written with the head.
 _JOINED_BYTES_MAX = 65_536
+
+
+#: A whole answer: the server's headers, the size of the body, the body.
+_JSON_ANSWER = b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b"
 
 
 class _Part(StrEnum):
@@ -216,9 +223,17 @@ class _HttpProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count the header, also one that follows a body."""
-        self._count(len(name) + len(value) + _HEADER_BYTES)
-        super().on_header(name, value)
+        """Count the header, also one that follows a body, and keep it."""
+        # `_count` and uvicorn's method, except for `Expect`: three calls for each header of each request take long.
+        self._loose_bytes = 0
+        self._head_bytes = size = self._head_bytes + len(name) + len(value) + _HEADER_BYTES
+        if size > self.limits.head_bytes_max:
+            self._refuse_head()
+        name = name.lower()
+        if name == b"expect":
+            super().on_header(name, value)
+        else:
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Start the request, unless too many are unanswered."""
@@ -230,6 +245,8 @@ class _HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not before:
             self.cycle.transport = ResponseTransport(self.transport, self.loop)  # type: ignore[assignment]
+            self.scope[TAKE_BODY] = partial(self._take_body, self.cycle)  # type: ignore[literal-required]
+            self.scope[WRITE_JSON] = partial(self._write_json, self.cycle)  # type: ignore[literal-required]
             self._unanswered.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
@@ -282,6 +299,35 @@ class _HttpProtocol(HttpToolsProtocol):
         super().timeout_keep_alive_handler()
         self._limit_writing()
 
+    def _take_body(self, cycle: RequestResponseCycle) -> bytes | None:
+        """Return a body that has arrived completely, as uvicorn would; it needs no timeout."""
+        if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
+            return None
+        body, cycle.body = bytes(cycle.body), bytearray()
+        cycle.message_event.clear()
+        self.flow.resume_reading()
+        return body
+
+    def _write_json(self, cycle: RequestResponseCycle, body: bytes) -> bool:
+        """Write a whole answer with status 200, as uvicorn would; False leaves an unusual one to uvicorn."""
+        if (
+            cycle.response_started
+            or cycle.disconnected
+            or not cycle.keep_alive
+            or cycle.scope["method"] == "HEAD"
+            or self.flow.write_paused
+            or self.transport.is_closing()
+            or len(body) > _JOINED_BYTES_MAX
+        ):
+            return False
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        headers = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
+        self.transport.write(_JSON_ANSWER % (headers, len(body), body))
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
+
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application; sending to a dropped caller raises, and that is not logged as an error."""
 
@@ -300,8 +346,11 @@ class _HttpProtocol(HttpToolsProtocol):
         self._loose_bytes = 0
         self._head_bytes += size
         if self._head_bytes > self.limits.head_bytes_max:
-            self._refusal = self._head_too_large()
-            raise _Refused
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._refusal = self._head_too_large()
+        raise _Refused
 
     def _head_too_large(self) -> Response:
         return unhandled(431, f"the request head is larger than {self.limits.head_bytes_max} bytes")

@@ -8,6 +8,8 @@ is wrong with it.
 """
 
 from functools import lru_cache
+from itertools import compress
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -38,6 +40,8 @@ _CHECKED_BYTES_MAX = 2048
 _CHECKED_HEADERS = frozenset(
     name.encode() for name in ("accept", MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER)
 )
+#: Parts of a header.
+_NAME, _VALUE = itemgetter(0), itemgetter(1)
 RawHeaders: TypeAlias = tuple[tuple[bytes, bytes], ...]
 #: First version whose results have structured content.
 _FIRST_STRUCTURED = "2025-06-18"
@@ -109,8 +113,8 @@ class DirectCalls:
             asked = _DECODER.decode(body)
             parameters, raw_meta = asked.params, bytes(asked.params.meta)
             name = parameters.name if modern else ""
-            headers = tuple([header for header in request.scope["headers"] if header[0] in _CHECKED_HEADERS])
-            if len(name) + len(raw_meta) + sum([len(value) for _, value in headers]) > _CHECKED_BYTES_MAX:
+            headers = _checked_headers(request.scope["headers"])
+            if len(name) + len(raw_meta) + sum(map(len, map(_VALUE, headers))) > _CHECKED_BYTES_MAX:
                 return None
             meta = _checked_meta(version, headers, name, raw_meta)
         except (msgspec.DecodeError, ValidationError, RecursionError, UnicodeDecodeError):
@@ -122,6 +126,11 @@ class DirectCalls:
         if call.modern:
             result = _ModernResult(result.content, result.structured_content, result.is_error, meta=self._server_meta)
         return msgspec.json.encode(_Response("2.0", call.id, result))
+
+
+def _checked_headers(headers: list[tuple[bytes, bytes]]) -> RawHeaders:
+    """Return the headers that the library checks; without a loop, because every call of a tool has a dozen headers."""
+    return tuple(compress(headers, map(_CHECKED_HEADERS.__contains__, map(_NAME, headers))))
 
 
 @lru_cache(maxsize=64)

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.complete_route import CompleteRoute
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.identity import identify
+from tocsin.gateways.json_answer import JsonAnswer
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.mcp.calling import call_tool
 from tocsin.gateways.mcp.hub_call import HubToolCall
@@ -160,7 +160,8 @@ class _Endpoint:
 
     async def _serve(self, scope: Scope, exchange: "_Exchange") -> None:
         request, config = HubRequest(scope, exchange.receive), self._hub.config
-        if request.method != "POST":
+        headers = request.headers
+        if scope["method"] != "POST":
             response = unhandled(405, "MCP requests are sent with POST; nothing is pushed")
             response.headers["Allow"] = "POST"
             await response(scope, exchange.receive, exchange.send)
@@ -169,19 +170,19 @@ class _Endpoint:
         grant = identify(self._hub, request, browser=False)  # coding agents have tokens, pages have no tools
         exchange.agent = grant.agent
         self._hub.must_be_open()
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             response = unhandled(415, "the body of an MCP request is application/json")
             await response(scope, exchange.receive, exchange.send)
             return
         asked = request.query_params.get("toolsets") if scope["query_string"] else None
-        toolsets = parse_toolsets(asked or request.headers.get(_TOOLSETS, ""))
+        toolsets = parse_toolsets(asked or headers.get(_TOOLSETS, ""))
         with self._hub.request_limits.one_of(grant.agent):
             body = await read_body(request, config.mcp_bytes_max, config)
             library = await self._library.opened()
             direct = library.direct.read(request, body)
             exchange.called(_parsed(body).tool if direct is None else direct.name)
             caller, piggyback = grant.caller, self._hub.project.piggyback
-            receipt = piggyback.next_call(caller, ",".join(request.headers.getlist(_RECEIPT)))
+            receipt = piggyback.next_call(caller, ",".join(headers.getlist(_RECEIPT)))
             tool_call = HubToolCall(self._hub.project, grant, self._limits, toolsets, cancellable=direct is None)
             await piggyback.attach(caller)
             if receipt is not None:
@@ -190,10 +191,10 @@ class _Endpoint:
                 exchange.body = body
                 await library.manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
                 return
-            tool_call.trace = trace_in(direct.meta) or trace_in(request.headers)
+            tool_call.trace = trace_in(direct.meta) or trace_in(headers)
             result = await call_tool(tool_call, direct.name, direct.arguments, tool_call.inbox)
-        response = Response(library.direct.answer(direct, result), media_type="application/json")
-        await response(scope, exchange.receive, exchange.send)
+        exchange.status, exchange.begun = 200, True
+        await JsonAnswer(library.direct.answer(direct, result))(scope, exchange.receive, exchange.send)
 
 
 def _parsed(body: bytes) -> _Ask:

@@ -43,6 +43,8 @@ TOOLS: dict[str, Operation] = {
     for operation in (*OPERATIONS.values(), COMPOSITES["reply_message"])
     if operation.tool
 }
+#: Names of each tool's arguments.
+_ARGUMENTS = {name: frozenset(argument_names(row.request)) for name, row in TOOLS.items()}
 
 
 def description_of(row: Operation) -> str:
@@ -52,6 +54,8 @@ def description_of(row: Operation) -> str:
 
 def _renamed(row: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments by their right names, for names that models guess; a single name stands for a list."""
+    if arguments.keys() <= _ARGUMENTS[row.name] and _LISTS.isdisjoint(arguments):
+        return arguments
     known = argument_names(row.request)
     found: dict[str, Any] = {}
     for name, value in arguments.items():
