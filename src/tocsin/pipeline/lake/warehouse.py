@@ -56,6 +56,11 @@ class Snapshot:
         return self.release.pending
 
     @property
+    def events_pending(self) -> int:
+        """Return how many events the other tables do not include yet."""
+        return sum(file.rows for file in self.files("event") if file.path in self.pending)
+
+    @property
     def projects(self) -> dict[str, ProjectMark]:
         """Return the progress of each project."""
         return self.release.projects
