@@ -13,6 +13,7 @@ from tocsin.pipeline.catalogue import COLUMNS, MESSAGE, TABLES, VIEWS
 from tocsin.pipeline.engine.duck import open_duckdb
 from tocsin.pipeline.lake.column_types import arrow_type, sql_type
 from tocsin.pipeline.lake.relations import add_view
+from tocsin.pipeline.lake.relations import declared as declared_query
 from tocsin.pipeline.silver.message_life import FOLD, MERGE, PREPARE, SETTLE, UNSETTLE
 from tocsin.pipeline.tables.schemas import DOCUMENTS, Column, columns_of
 from tocsin.pipeline.tables.table import Table, View
@@ -82,7 +83,12 @@ def opened(*given: Given, only: Iterable[str] | None = None) -> duckdb.DuckDBPyC
         if name not in known and name in declared:
             for read in declared[name].reads:
                 add(read)
-            add_view(connection, name, declared[name].columns, declared[name].sql)
+            if only is None and isinstance(declared[name], Table):
+                # As in a warehouse: made once, and not whenever a view reads it.
+                query = declared_query(declared[name].columns, declared[name].sql)
+                connection.execute(f'CREATE TABLE "{name}" AS {query}')
+            else:
+                add_view(connection, name, declared[name].columns, declared[name].sql)
             return
         columns = columns_named(name)
         connection.register(f"given_{name}", known[name].arrow() if name in known else arrow(columns, []))
