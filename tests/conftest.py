@@ -38,7 +38,7 @@ _PARAMETERS = {
 }
 #: Folders and files whose tests share nothing: each test goes to a worker by itself.
 _SPREAD = (
-    *("tests/simulation/", "tests/cli/test_nonsense.py", "tests/cli/test_pipeline_run.py", "tests/demo/"),
+    *("tests/simulation/", "tests/cli/test_nonsense.py", "tests/cli/test_pipeline_run.py", "tests/demo/test_demo.py"),
     *("tests/fleet/test_machines.py", "tests/fleet/test_workers.py", "tests/acceptance/test_crash"),
     *("tests/acceptance/test_failover", "tests/acceptance/test_faults", "tests/acceptance/test_history"),
 )

@@ -1,15 +1,8 @@
-"""`make demo`, run as a process: the story, the open matters, interruptions, a second run and a taken port."""
+"""`make demo`, run as a process: interruptions, a second run and a taken port."""
 
-import json
 import os
-import re
-import shlex
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -20,171 +13,15 @@ from demo.history import make_history
 from demo.hub import DemoHub
 from demo.show import find_port
 
+from tests.demo.running import QUICK, STOPPED, demo, is_running
 from tocsin.hub.wakers.process import is_running as woken_agent_runs
 from tocsin.hub.wakers.process import read_note
-
-ROOT = Path(__file__).parents[2]
-QUICK = ("--quick", "--without-pipeline")
-
-
-class Demo:
-    """A demo that runs in a folder of its own; its output is read line by line."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "COLUMNS": "160", "TERM": "dumb"}
-        self.folder = folder
-        self.process = subprocess.Popen(  # noqa: S603
-            # As a shell starts a program in the background: that must not keep a signal from ending it.
-            ["env", "--ignore-signal=INT", sys.executable, "-m", "demo", *options],  # noqa: S607
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        self.lines: list[str] = []
-
-    def until(self, pattern: str) -> re.Match[str]:
-        """Read lines until one matches."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
-            if found := re.search(pattern, line):
-                return found
-        raise AssertionError(f"the demo ended without {pattern!r}:\n" + "\n".join(self.lines))
-
-    def rest(self) -> str:
-        """Return all output, without line breaks, once the demo has ended."""
-        assert self.process.stdout is not None
-        self.lines += self.process.stdout.read().splitlines()
-        self.process.wait()
-        return " ".join(" ".join(self.lines).split())
-
-    def interrupt(self) -> str:
-        """Press Ctrl-C and return what is said from then on; nothing may be left running."""
-        said = len(self.lines)
-        hub = self.hub
-        self.process.send_signal(signal.SIGINT)
-        self.rest()
-        assert self.process.returncode == 0
-        assert not is_running(hub)
-        return "\n".join(self.lines[said:]).strip()
-
-    @property
-    def hub(self) -> int:
-        """Return the process id of the hub."""
-        return int((self.folder / ".demo" / "hub.pid").read_text())
-
-    def tocsin(self, *words: str) -> str:
-        """Run the command line that the demo offers."""
-        done = subprocess.run(  # noqa: S603
-            [".demo/tocsin", *words],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-@contextmanager
-def demo(folder: Path, *options: str) -> Iterator[Demo]:
-    running = Demo(folder, *options)
-    try:
-        yield running
-    finally:
-        if running.process.poll() is None:
-            running.process.send_signal(signal.SIGINT)
-            running.process.wait(60)
-        if running.process.stdout is not None:
-            running.process.stdout.close()
-
-
-def is_running(number: int) -> bool:
-    """Tell whether a process runs; one that has ended and was not reaped yet does not."""
-    try:
-        status = Path(f"/proc/{number}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
-
-
-#: What the page says in the end, one line for each of its stories.
-TOLD = (
-    "14 tasks were assigned",
-    "bob received it as number 1 of 201",
-    r"600 messages at once: (?P<accepted>\d+) were accepted and (?P<refused>\d+) refused \(E_ADMISSION",
-    r"\(recalled\); one that ada had already read was not \(already_delivered\)",
-    "it had expired, unread",
-    "the clone inherited Blocking",
-    r"bob was refused after \d+ ms \(.*bob → ada → bob.*\)",
-    "erin was at step 2 of 4",
-    r"\(4 steps in the end, none twice\)",
-    r"in hugo's inbox at Critical, and hugo resolved it\.",
-    "processed on attempt 2",
-    r"nora was not running \(reached by its waker\)",
-    r'dora had the answer: "I read your message of \d+ bytes, dora: I look at it now"',
-    r"Outcome of the wake: woken\. With nothing left to do the worker ended\.",
-    r"critical (?P<critical>\d+)%, normal (?P<normal>\d+)%, best effort (?P<best_effort>\d+)%",
-)
-
-
-def test_the_story(tmp_path: Path) -> None:
-    """One run, because it takes long; each comparison is of all that is looked at."""
-    with demo(tmp_path, "--leave", "--port", "0", *QUICK) as running:
-        page = running.rest()
-        assert running.process.returncode == 0, page
-    found = {pattern: re.search(pattern, page) for pattern in TOLD}
-    assert [pattern for pattern, said in found.items() if said is None] == [], page
-    counts = {name: int(number) for said in found.values() if said for name, number in said.groupdict().items()}
-    assert counts["accepted"] + counts["refused"] == 600
-    assert 0 == counts["critical"] <= counts["normal"] <= counts["best_effort"]
-    tokens = list((tmp_path / ".demo" / "hub" / "tokens").iterdir())
-    assert len(tokens) == 10
-    assert [token.name for token in tokens if token.stat().st_mode & 0o077] == [], "only their owner reads them"
-    assert [token.name for token in tokens if token.read_text().strip() in page] == [], "none is shown"
-
-
-def test_a_reader_signs_in_acts_on_what_is_open_and_stops(tmp_path: Path) -> None:
-    with demo(tmp_path, "--port", "0", *QUICK) as running:
-        url, code, token_id = running.until(r"sign in +(http://[\d.:]+)/sign-in\?link#code=([\w-]+)\.(\w+)").groups()
-        assert " 1 of 12" not in "\n".join(running.lines), "the link is the first thing that is shown"
-        headers = {"Tocsin-Dashboard": "1", "Tocsin-Token-Id": token_id}
-        signed_in = httpx2.post(f"{url}/sign-in", json={"code": code}, headers=headers)
-        assert signed_in.json()["agent"] == "hugo"
-
-        with demo(tmp_path, *QUICK) as second:
-            assert f"a demo already runs in .demo (process {running.process.pid})" in second.rest()
-            assert second.process.returncode == 1
-
-        running.until("Try this")
-        commands = [running.until(r"^  \.demo/tocsin (.+)  # ")[1] for _ in range(3)]
-        outputs = [running.tocsin(*shlex.split(command)) for command in commands]
-        assert "Critical" in outputs[2]
-        running.until("✓ You (approved the merge|redrove)")
-        running.until("✓ You (approved the merge|redrove)")
-        escalation = re.search(r"esc_\w+", running.tocsin("--as", "hugo", "escalations", "list"))
-        assert escalation is not None
-        running.tocsin("--as", "hugo", "escalations", "resolve", escalation[0], "ten years")
-        running.until("✓ You answered the escalation")
-        lease = re.search(r"lse_\w+(?=.*src/billing/\*\*)", running.tocsin("--as", "hugo", "leases", "list"))
-        assert lease is not None
-        running.tocsin("--as", "hugo", "leases", "force-release", lease[0], "--reason", "bob-2 needs it")
-        running.until(r"✓ You released src/billing/\*\*")
-
-        before = json.loads(running.tocsin("status", "--json"))["seq"]
-        while json.loads(running.tocsin("status", "--json"))["seq"] == before:
-            pass  # The team works on, in the background.
-        assert running.interrupt() == "Stopped. The data is kept in .demo until the next run."
 
 
 def test_an_interrupted_or_killed_demo_leaves_nothing_and_the_next_one_is_as_good(tmp_path: Path) -> None:
     with demo(tmp_path, "--port", "0", *QUICK) as first:
         first.until("dashboard ")
-        assert first.interrupt().splitlines()[-1] == "Stopped. The data is kept in .demo until the next run."
+        assert first.interrupt().splitlines()[-1] == STOPPED
     with demo(tmp_path, "--port", "0", *QUICK) as killed:
         killed.until("dashboard ")
         left = killed.hub
@@ -196,7 +33,7 @@ def test_an_interrupted_or_killed_demo_leaves_nothing_and_the_next_one_is_as_goo
         assert not is_running(left)
         third.until("1 of 12  Urgent messages first")
         third.process.send_signal(signal.SIGTERM)
-        assert third.rest().endswith("Stopped. The data is kept in .demo until the next run.")
+        assert third.rest().endswith(STOPPED)
 
 
 def test_a_demo_that_is_interrupted_during_a_wake_ends_the_woken_agent(tmp_path: Path) -> None:

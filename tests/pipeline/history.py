@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.ids import SeededIds
 from tests.pipeline.rows import S, T, day_of
-from tests.simulation.world import World
+from tests.pipeline.traffic import unchecked_world
 from tests.workload import Workload
 from tocsin.core import events as ev
 from tocsin.core.events import Event, decode_events, encode_events
@@ -23,7 +23,7 @@ Life = dict[str, Any]
 
 def simulated(seed: int, steps: int) -> list[Event]:
     """Run a seeded simulation whose clock only moves forward, and return its journal."""
-    world = World(seed)
+    world = unchecked_world(seed)
     for _ in range(steps):
         world.now = max(world.now, world.latest)
         world.step()

@@ -13,8 +13,9 @@ from tocsin.pipeline.catalogue import COLUMNS, MESSAGE, TABLES, VIEWS
 from tocsin.pipeline.engine.duck import open_duckdb
 from tocsin.pipeline.lake.column_types import arrow_type, sql_type
 from tocsin.pipeline.lake.relations import add_view
+from tocsin.pipeline.lake.relations import declared as declared_query
 from tocsin.pipeline.silver.message_life import FOLD, MERGE, PREPARE, SETTLE, UNSETTLE
-from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, Column, columns_of
+from tocsin.pipeline.tables.schemas import DOCUMENTS, Column, columns_of
 from tocsin.pipeline.tables.table import Table, View
 
 __all__ = ["DAY", "Given", "S", "T", "day_of", "events", "folded", "life", "lives", "made", "opened", "records", "rows"]
@@ -33,6 +34,14 @@ class Given(msgspec.Struct):
 
     name: str
     rows: list[Row]
+    #: The rows as an Arrow table, once they were asked for: to make it takes longer than most queries over it.
+    made: pa.Table | None = None
+
+    def arrow(self) -> pa.Table:
+        """Return the rows with all columns of the table or view; they must not change from then on."""
+        if self.made is None:
+            self.made = arrow(columns_named(self.name), self.rows)
+        return self.made
 
 
 def day_of(at: int) -> date:
@@ -47,22 +56,13 @@ def columns_named(name: str) -> tuple[Column, ...]:
 
 def arrow(columns: Iterable[Column], literal: Iterable[Mapping[str, Any]]) -> pa.Table:
     """Make an Arrow table from rows; missing columns are null, and unknown ones are an error."""
-    columns, literal = tuple(columns), list(literal)
-    names = {column.name for column in columns}
-    for row in literal:
-        assert not set(row) - names, f"no such column: {set(row) - names}"
-    return pa.table(
-        {
-            column.name: pa.array(
-                [_value(column.type, row.get(column.name)) for row in literal], arrow_type(column.type)
-            )
-            for column in columns
-        }
-    )
-
-
-def _value(kind: str, value: Any) -> Any:
-    return float(value) if kind == "double" and value is not None else value
+    kinds, literal = {column.name: column.type for column in columns}, list(literal)
+    values: dict[str, list[Any]] = {name: [None] * len(literal) for name in kinds}
+    for number, row in enumerate(literal):
+        assert row.keys() <= kinds.keys(), f"no such column: {row.keys() - kinds.keys()}"
+        for name, value in row.items():
+            values[name][number] = float(value) if kinds[name] == "double" and value is not None else value
+    return pa.table({name: pa.array(values[name], arrow_type(kind)) for name, kind in kinds.items()})
 
 
 def opened(*given: Given, only: Iterable[str] | None = None) -> duckdb.DuckDBPyConnection:
@@ -83,10 +83,15 @@ def opened(*given: Given, only: Iterable[str] | None = None) -> duckdb.DuckDBPyC
         if name not in known and name in declared:
             for read in declared[name].reads:
                 add(read)
-            add_view(connection, name, declared[name].columns, declared[name].sql)
+            if only is None and isinstance(declared[name], Table):
+                # As in a warehouse: made once, and not whenever a view reads it.
+                query = declared_query(declared[name].columns, declared[name].sql)
+                connection.execute(f'CREATE TABLE "{name}" AS {query}')
+            else:
+                add_view(connection, name, declared[name].columns, declared[name].sql)
             return
         columns = columns_named(name)
-        connection.register(f"given_{name}", arrow(columns, known[name].rows if name in known else []))
+        connection.register(f"given_{name}", known[name].arrow() if name in known else arrow(columns, []))
         # A file of `event` never spans days.
         more = ", date::VARCHAR AS file" if name == "event" else ""
         chosen = ", ".join(f'"{column.name}"::{sql_type(column.type)} AS "{column.name}"' for column in columns)
@@ -214,7 +219,7 @@ def settled(*parts: Given, project: str = "p") -> list[Row]:
 
 
 def _fold(connection: duckdb.DuckDBPyConnection, part: Given, begin: str) -> None:
-    connection.register("given_part", arrow(EVENT, part.rows))
+    connection.register("given_part", part.arrow())
     connection.execute("CREATE OR REPLACE TABLE event AS SELECT *, 'one' AS file FROM given_part")
     connection.execute(PREPARE)
     connection.execute(f"{begin} {FOLD}")

@@ -81,6 +81,8 @@ class World:
         self.losing = False
         #: Whether agents wait for each other in ways that no command has.
         self.errands = True
+        #: Whether the state is checked after every step.
+        self.checked = True
         #: Fingerprints of the state by number of batches, for rebuilding prefixes.
         self.milestones: dict[int, bytes] = {}
         self.callers: dict[str, Caller] = {}
@@ -96,19 +98,24 @@ class World:
             self.join()
 
     def step(self) -> None:
-        """Do one random thing and check everything."""
+        """Do one random thing and, if `checked`, check everything."""
         self.steps += 1
         tally("simulated_steps")
         self.now += self.rng.choice((0, 1, 1000, 20_000, 300_000, _SECOND, 3 * _SECOND))
         actions, weights = zip(*_ACTIONS, strict=True)
         self.rng.choices(actions, weights)[0](self)
+        if self.checked:
+            self.check()
+        if self.steps % 10 == 0:
+            self.milestones[len(self.journal.batches)] = fingerprint(self.exchange.state)
+
+    def check(self) -> None:
+        """Check the state against the ledger and the twin."""
         try:
             self.ledger.check_state(self.exchange.state, self.now)
             self.twin.check(self.exchange.state)
         except Violation as violation:
             raise self.failure(violation) from violation
-        if self.steps % 10 == 0:
-            self.milestones[len(self.journal.batches)] = fingerprint(self.exchange.state)
 
     def failure(self, error: BaseException) -> Violation:
         """Say what broke and how to see it again."""

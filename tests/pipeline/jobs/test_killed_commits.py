@@ -50,7 +50,9 @@ def test_killed_at_every_commit(
             break
         except Killed:
             attempts += 1
-            assert wrong(verify(open_warehouse(tmp_path / "lake", settings), None, ())) == []
+            left = open_warehouse(tmp_path / "lake", settings)
+            behind = {"tables"} if left.current().pending else set()
+            assert {check.name for check in wrong(verify(left, None, ()))} == behind
     assert attempts > 5
     monkeypatch.setattr(StoredTable, "commit", commit)
     check(house, str(segments), expected)

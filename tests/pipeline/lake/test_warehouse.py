@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from tocsin.pipeline.errors import CommitLost, WarehouseDamaged, WarehouseOutdated
 from tocsin.pipeline.lake.compaction import Housekeeping, compact, vacuum
 from tocsin.pipeline.lake.data_file import DataFile
+from tocsin.pipeline.lake.delta_table import StoredTable
 from tocsin.pipeline.lake.parquet_writer import new_path, write_arrow
 from tocsin.pipeline.lake.release import Batch, ProjectMark, Releases
 from tocsin.pipeline.lake.warehouse import Snapshot, Warehouse
@@ -161,6 +162,41 @@ def test_small_files_are_merged_in_parts_and_the_old_ones_deleted(place: str, se
     assert done.files_deleted >= 4
     compact(small, again := Housekeeping())
     assert again.files_before == 0
+
+
+def test_what_a_killed_batch_left_is_undone_before_files_are_merged(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = opened(str(tmp_path), settings)
+    kept = [events(house, 1, 2), events(house, 3, 4)]
+    before = house.commit(house.current(), batch(), {"event": kept, "two": [names(house, "x")]})
+    with monkeypatch.context() as patch:
+        patch.setattr(Releases, "commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            house.commit(before, batch(), {"event": [*kept, events(house, 5, 9)], "two": [names(house, "y")]})
+    compact(house, done := Housekeeping())
+    assert (done.files_before, done.files_after) == (2, 1)
+    assert [(file.low, file.high) for file in house.current().files("event")] == [(1, 4)]
+    for name in ("event", "two"):
+        assert house.table(name).files() == house.current().files(name)
+
+
+def test_merging_reads_the_log_of_a_table_only_to_merge_it(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table was compared with its release once for each table, which takes long on S3."""
+    house = opened(str(tmp_path), settings)
+    house.commit(house.current(), batch(), {"event": [events(house, 1, 1)], "two": [names(house, "x")]})
+    read: list[StoredTable] = []
+    open_log = StoredTable.opened
+
+    def counted(table: StoredTable, version: int | None = None) -> DeltaTable | None:
+        read.append(table)
+        return open_log(table, version)
+
+    monkeypatch.setattr(StoredTable, "opened", counted)
+    compact(house, Housekeeping())
+    assert [read.count(house.table(name)) for name in COLUMNS] == [2, 2]
 
 
 def test_files_to_be_folded_are_not_merged(place: str, settings: Settings) -> None:

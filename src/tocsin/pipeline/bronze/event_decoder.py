@@ -5,6 +5,7 @@ that an older writer did not know.
 """
 
 from enum import Enum
+from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
@@ -38,10 +39,11 @@ def fields_of(kind: str) -> list[str]:
     return ["project", "seq", "at", *(field for field in columns_of(KINDS[kind]) if field != "at")]
 
 
-def integer_fields(kind: str) -> list[int]:
+@cache
+def integer_fields(kind: str) -> tuple[int, ...]:
     """Return the positions of the fields that are integers in every record of a kind."""
     hints = get_type_hints(KINDS[kind])
-    return [place for place, field in enumerate(fields_of(kind)) if field == "seq" or hints.get(field) is int]
+    return tuple(place for place, field in enumerate(fields_of(kind)) if field == "seq" or hints.get(field) is int)
 
 
 def decoder_of(kind: str, project: str) -> msgspec.json.Decoder[Any]:

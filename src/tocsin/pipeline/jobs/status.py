@@ -46,7 +46,7 @@ def status(warehouse: Warehouse, landing: Place) -> dict[str, Any]:
             "segments": len(fresh),
             "bytes": sum(found.bytes for found in fresh),
             "seconds": 0.0 if oldest is None else round(max(0.0, time.time() - oldest), 1),
-            "events_not_in_tables": sum(f.rows for f in state.files("event") if f.path in state.pending),
+            "events_not_in_tables": state.events_pending,
         },
         "segments": len(known),
         "quarantined": sum(mark.quarantined for mark in marks),

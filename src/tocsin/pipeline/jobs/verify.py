@@ -41,7 +41,8 @@ _SUMS = {
 class Check(msgspec.Struct):
     """One comparison of two counts."""
 
-    #: The group of checks that it belongs to: `files`, `sequence`, `gap`, `segments`, `bronze`, or a table's name.
+    #: The group of checks that it belongs to: `files`, `sequence`, `gap`, `segments`, `tables`, `bronze`, or a table's
+    #: name.
     name: str
     #: What is counted.
     what: str
@@ -104,6 +105,7 @@ def _segments(warehouse: Warehouse, state: Snapshot, landing: Place | None) -> I
     if landed:
         there = len(landed) - len(new_segments(landed, known))
         yield Check("segments", "segments of the landing zone that are in bronze", len(landed), there)
+    yield Check("tables", "events of bronze that the tables do not have yet", 0, state.events_pending)
 
 
 def _bronze(tables: duckdb.DuckDBPyConnection, state: Snapshot) -> Iterator[Check]:

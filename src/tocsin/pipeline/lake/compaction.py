@@ -37,7 +37,7 @@ def compact(warehouse: Warehouse, done: Housekeeping) -> None:
     settings = warehouse.settings
     for name in warehouse.columns:
         begin = time.perf_counter()
-        with warehouse.writing():
+        with warehouse.writing(only=name):
             state = warehouse.current()
             if name not in state.release.tables or (name == "event" and state.pending):
                 # Files that are still to be folded are known by their paths.

@@ -56,6 +56,11 @@ class Snapshot:
         return self.release.pending
 
     @property
+    def events_pending(self) -> int:
+        """Return how many events the other tables do not include yet."""
+        return sum(file.rows for file in self.files("event") if file.path in self.pending)
+
+    @property
     def projects(self) -> dict[str, ProjectMark]:
         """Return the progress of each project."""
         return self.release.projects
@@ -174,8 +179,8 @@ class Warehouse:
         return f"{time.time_ns() // 1_000_000:015d}-{secrets.token_hex(4)}"
 
     @contextmanager
-    def writing(self, *, wait_s: float | None = None) -> Iterator[None]:
-        """Hold the writer lock, and undo what a killed batch has left in the tables.
+    def writing(self, *, wait_s: float | None = None, only: str | None = None) -> Iterator[None]:
+        """Hold the writer lock, and undo what a killed batch has left in the tables; with `only`, in that one.
 
         The operating system releases the lock when the process ends, so it needs no cleanup. It is seen by processes on
         this machine; writers on other machines are detected when they release.
@@ -191,7 +196,7 @@ class Warehouse:
                     if deadline is not None and time.monotonic() >= deadline:
                         raise WarehouseBusy(f"another run or stream is writing to {self.storage.url}") from None
                     time.sleep(_LOCK_POLL_S)
-            self._recover()
+            self._recover(self._tables if only is None else [only])
             yield
 
     def written(self, work: Callable[[], _Result], *, wait_s: float | None = None) -> _Result:
@@ -205,13 +210,13 @@ class Warehouse:
         with self.writing(wait_s=wait_s):
             return work()
 
-    def _recover(self) -> None:
+    def _recover(self, names: Iterable[str]) -> None:
         """Bring tables that are ahead of the newest release back to it: a batch was killed before its release."""
         state = self.current()
-        for name, table in self._tables.items():
-            newest = table.opened()
+        for name in names:
+            newest = self._tables[name].opened()
             if newest is not None and newest.version() != state.release.tables.get(name):
-                table.commit(state.files(name))
+                self._tables[name].commit(state.files(name))
 
     def data_files(self) -> Iterable[str]:
         """Return the paths of all data files in the storage, whether they are part of a table or not."""

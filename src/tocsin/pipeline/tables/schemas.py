@@ -6,8 +6,9 @@ here. Other tables and views declare their columns beside their SQL. Nothing her
 
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -76,7 +77,8 @@ def field_type(hint: Any) -> str:
     raise InvariantViolation(f"no column type for {hint}")
 
 
-def columns_of(kind: type) -> dict[str, str]:
+@cache
+def columns_of(kind: type) -> Mapping[str, str]:
     """Return the fields of a kind, each with the column that it is stored in."""
     return {field: RENAMED.get((kind.__name__, field), field) for field in get_type_hints(kind)}
 
