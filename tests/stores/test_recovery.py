@@ -19,7 +19,7 @@ from tocsin.journal.errors import JournalDamaged
 from tocsin.journal.log import EventLog
 from tocsin.journal.projection import batch_of
 from tocsin.journal.recovery import reopen
-from tocsin.journal.table_definitions import AGENTS, MESSAGES, POLICIES, SESSIONS
+from tocsin.journal.table_definitions import AGENTS, MESSAGES, POLICIES, SESSIONS, whole_message
 from tocsin.journal.tables import Tables
 
 #: Place of the sequence number in a row.
@@ -112,7 +112,7 @@ def test_a_batch_is_written_whole_or_not_at_all(journal: Journal) -> None:
     project(exchange, tables)
     before = [list(tables.rows(table)) for table in (MESSAGES, AGENTS, SESSIONS, POLICIES)]
     batch = batch_of(lived_on(exchange, journal).capture())
-    messages, life = list(batch.new_messages), MESSAGES.names.index("life")
+    messages, life = list(map(whole_message, batch.new_messages)), MESSAGES.names.index("life")
     assert len(messages) > 1
     last = messages.pop()
     last_without_life = [*messages, (*last[:life], None, *last[life + 1 :])]
@@ -171,7 +171,7 @@ def test_a_message_that_lived_and_ended_between_two_projections_is_one_row(journ
         if type(event).__name__ == "MessageAccepted":
             accepted.add(seq)
     batch = batch_of(exchange.capture())
-    rows = list(batch.new_messages)
+    rows = list(map(whole_message, batch.new_messages))
     assert [row[SEQ] for row in rows] == sorted(accepted)
     assert not list(batch.changed_messages)
     tables.write(msgspec.structs.replace(batch, new_messages=rows, changed_messages=[]))

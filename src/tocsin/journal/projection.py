@@ -10,9 +10,10 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.messages.message import Message, signal_id
-from tocsin.core.messages.model import NEVER, Failure, MessageRow, State
+from tocsin.core.messages.model import NEVER, Failure, MessageRow, PublishPath, RecipientState, State
+from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
-from tocsin.journal.checksums import row_writer
+from tocsin.journal.checksums import row_writer, short_row_writer
 from tocsin.journal.columns import Row, Table
 from tocsin.journal.records import LIFE_ENTRIES, life_text
 from tocsin.journal.table_definitions import (
@@ -25,6 +26,7 @@ from tocsin.journal.table_definitions import (
     FAILURE_COLUMNS,
     MESSAGE_COLUMNS,
     MESSAGES,
+    ORDINARY,
     POLICIES,
     POLICY_COLUMNS,
     SESSION_COLUMNS,
@@ -44,6 +46,7 @@ _message_row: Final = row_writer(
     given=tuple(column.name for column in DETAIL_COLUMNS),
     values=MessageRow.__struct_fields__,
 )
+_ordinary_row: Final = short_row_writer(ORDINARY, MESSAGE_COLUMNS, given=("payload", "offered_seq", "life"))
 _agent_row = row_writer(AGENTS, AGENT_COLUMNS, given=("registered_seq", "retired_at"))
 _session_row = row_writer(SESSIONS, SESSION_COLUMNS, given=("opened_seq", "closed_at"))
 _broadcast_row = row_writer(BROADCASTS, BROADCAST_COLUMNS, given=("seq", "created_at"))
@@ -57,6 +60,10 @@ _HELD: Final = State.HELD
 _QUEUED: Final = State.QUEUED
 _OFFERED: Final = State.OFFERED
 _DELIVERED: Final = State.DELIVERED
+_ASYNC: Final = DeliveryClass.ASYNC
+_AVAILABLE: Final = RecipientState.AVAILABLE
+_PUSHED: Final = PublishPath.PUSHED
+_NO_METADATA: Final = b"{}"
 _life_text: Final = life_text
 #: Events between two pauses, and rows of messages, which take ten times as long.
 _PAUSE_EVENTS = 128
@@ -189,13 +196,19 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
 def _new_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
     """Make the rows of the messages that were accepted since the last capture."""
     messages = capture.messages
+    # Messages for which a value of the row is not in the message.
+    special = capture.forgotten | facts.died.keys() | capture.failures.keys()
     for place, (number, accepted) in enumerate(facts.accepted.items()):
         if not place % _PAUSE_ROWS:
             pause()
+        message = messages[number]
+        if number not in special and _is_ordinary(message):
+            yield _ordinary(message, facts)
+            continue
         payload, metadata = facts.changed.get(number), None
         if accepted.broadcast is None:
             payload, metadata = payload or accepted.payload, accepted.metadata
-        yield _message(messages[number], facts, capture, payload, metadata)
+        yield _message(message, facts, capture, payload, metadata)
 
 
 def _changed_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
@@ -205,6 +218,66 @@ def _changed_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], 
             pause()
         if number < capture.first_seq:
             yield _message(message, facts, capture, facts.changed.get(number), None)
+
+
+def _is_ordinary(message: Message) -> bool:
+    """Tell whether the row of a new message has the shape `ORDINARY`."""
+    state: object = message.state
+    delivery_class: object = message.delivery_class
+    recipient_state: object = message.recipient_state
+    publish_path: object = message.publish_path
+    level = message.priority
+    return (
+        state is _DELIVERED
+        and delivery_class is _ASYNC
+        and recipient_state is _AVAILABLE
+        and publish_path is _PUSHED
+        and message.offers == 1
+        and not message.ack_required
+        and message.session is None
+        and message.correlation_id is None
+        and message.broadcast_id is None
+        and message.digest is None
+        and message.metadata == _NO_METADATA
+        and message.level == level
+        and message.requested == level
+        and message.own_level == level
+        and message.lent == 0
+        and message.attempts == 0
+        and message.boosts == 0
+        and not message.overdue
+        and not message.backing_off
+        and message.enqueued_at == message.created_at
+        and message.ready_at == NEVER
+        and message.acked_at == NEVER
+        and message.processed_at == NEVER
+        and message.expired_at == NEVER
+        and message.recalled_at == NEVER
+        and message.dead_at == NEVER
+    )
+
+
+def _ordinary(message: Message, facts: _EventFacts) -> Row:
+    number = message.seq
+    # In the order of the table definition, as `message.values()` for other messages.
+    fields = (
+        message.message_id,
+        message.sender,
+        message.recipient,
+        message.type,
+        message.priority,
+        message.importance,
+        message.decay_rate,
+        message.created_at,
+        message.sent_at,
+        number,
+        message.expires_at,
+        message.resolved_session,
+        message.pushed,
+        message.offered_at,
+        message.delivered_at,
+    )
+    return _ordinary_row(fields, message.payload, facts.offered[number], _life_text(facts.lives.pop(number)))
 
 
 def _message(

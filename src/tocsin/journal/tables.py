@@ -59,7 +59,7 @@ class Batch(msgspec.Struct, frozen=True):
     standing: Standing
     #: Rows by table, each in the order of its columns, to be inserted, or updated if they are there.
     rows: list[tuple[Table, list[Row]]]
-    #: Rows of messages that are not in the table; they can be read once.
+    #: Rows of messages that are not in the table, some of them short ones of shape `ORDINARY`; they can be read once.
     new_messages: Iterable[Row]
     #: Rows of messages that are in the table; they can be read once.
     changed_messages: Iterable[Row]

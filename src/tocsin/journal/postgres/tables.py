@@ -27,7 +27,7 @@ from tocsin.journal.history import (
 )
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
-from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS
+from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS, whole_message
 from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
 __all__ = ["PostgresTables"]
@@ -102,7 +102,7 @@ class PostgresTables:
         with self._connection.cursor() as cursor, cursor.copy(_COPY_MESSAGES.encode()) as out:
             out.set_types(_COPY_TYPES)
             for row in rows:
-                out.write_row(_binary_message(project, _storable(MESSAGES, row)))
+                out.write_row(_binary_message(project, _storable(MESSAGES, whole_message(row))))
 
     def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
         """Update the rows of messages that are in the table."""
