@@ -21,6 +21,7 @@ from tocsin.journal.checksums import verifier
 from tocsin.journal.columns import Row, row_reader
 from tocsin.journal.log import EventLog
 from tocsin.journal.projection import batch_of
+from tocsin.journal.records import life_text
 from tocsin.journal.recovery import reopen
 from tocsin.journal.sqlite.statements import ROWS_MAX
 from tocsin.journal.table_definitions import CONTENT_COLUMNS, MESSAGE_COLUMNS, MESSAGES, ORDINARY, whole_message
@@ -133,3 +134,20 @@ def test_every_store_writes_short_and_whole_rows_alike(journal: Journal) -> None
     assert list(tables.rows(MESSAGES, order="seq")) == list(map(whole_message, rows))
     assert_same(reopen(journal, tables, SeededIds(0)).state, pair.exchange.state)
     tables.close()
+
+
+def test_the_history_of_an_ordinary_message_is_made_of_the_entries_of_its_events() -> None:
+    pair = Pair()
+    pair.send(1)
+    pair.confirm(1)
+    capture = pair.exchange.capture()
+    (row,) = rows_of(capture)
+    (seq,) = capture.messages
+    steps = [
+        (number, event)
+        for number, event in enumerate(capture.events, capture.first_seq)
+        if number == seq or getattr(event, "message", None) == seq
+    ]
+    assert len(steps) == 3
+    found = dict(zip(MESSAGES.names, whole_message(row), strict=True))["life"]
+    assert found.splitlines() == [life_text(list(step)) for step in steps]

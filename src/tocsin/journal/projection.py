@@ -6,8 +6,6 @@ It works on copies only and runs in the thread that writes the tables.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-import msgspec
-
 from tocsin.core import events as ev
 from tocsin.core.messages.message import Message, signal_id
 from tocsin.core.messages.model import NEVER, Failure, MessageRow, PublishPath, RecipientState, State
@@ -15,7 +13,7 @@ from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
 from tocsin.journal.checksums import row_writer, short_row_writer
 from tocsin.journal.columns import Row, Table
-from tocsin.journal.records import LIFE_ENTRIES, life_text
+from tocsin.journal.records import life_text
 from tocsin.journal.table_definitions import (
     AGENT_COLUMNS,
     AGENTS,
@@ -135,7 +133,8 @@ class _EventFacts:
 
     def __init__(self) -> None:
         self.accepted: dict[int, ev.MessageAccepted] = {}
-        self.lives: dict[int, list[msgspec.Struct]] = {}
+        #: What happened to each message: numbers and events, alternately.
+        self.lives: dict[int, list[Any]] = {}
         self.offered: dict[int, int] = {}
         self.died: dict[int, int] = {}
         #: Payloads that replaced the original ones when messages were released.
@@ -148,7 +147,7 @@ class _EventFacts:
 
 def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     facts = _EventFacts()
-    accepted, lives, offered, entries = facts.accepted, facts.lives, facts.offered, LIFE_ENTRIES
+    accepted, lives, offered = facts.accepted, facts.lives, facts.offered
     latest: dict[str, int] = {}
     about_one, about_several = MESSAGE_EVENTS, LEVEL_EVENTS
     accepted_kind, offered_kind, died, released = (
@@ -164,17 +163,17 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
         kind = type(event)
         if kind is accepted_kind:
             accepted[seq] = event
-            lives[seq] = [entries[kind](seq, event)]
+            lives[seq] = [seq, event]
             if event.broadcast is not None:
                 facts.broadcast_of[seq] = latest[event.broadcast]
         elif kind in about_one:
             number = event.message
-            entry = entries[kind](seq, event)
             life = lives.get(number)
             if life is not None:
-                life.append(entry)
+                life.append(seq)
+                life.append(event)
             else:
-                lives[number] = [entry]
+                lives[number] = [seq, event]
             if kind is offered_kind:
                 offered[number] = seq
             elif kind is died:
@@ -182,9 +181,8 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
             elif kind is released and event.payload:
                 facts.changed[number] = event.payload
         elif kind in about_several:
-            entry = entries[kind](seq, event)
             for number in about_several[kind](event):
-                lives.setdefault(number, []).append(entry)
+                lives.setdefault(number, []).extend((seq, event))
         elif kind is ev.BroadcastAccepted:
             latest[event.broadcast] = seq
             facts.broadcasts.append((seq, event))
