@@ -65,7 +65,7 @@ def document_checksum(seq: int, document: bytes) -> int:
 
 
 def chunk_checksum(name: str, first: int, count: int, entries: bytes) -> int:
-    """Return the checksum of one chunk of a queue of ended messages."""
+    """Return the checksum of one chunk of a stored queue."""
     return zlib.crc32(entries, zlib.crc32(_PACK((name, first, count))))
 
 

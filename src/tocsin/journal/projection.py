@@ -77,18 +77,19 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
     that decide and commit wait for it. The rows of messages can be read once and are made as they are read, so that
     the statements that write them release the interpreter in between.
     """
-    settled, acknowledged = capture.ended
+    settled, acknowledged, latencies = capture.queues
     standing = Standing(
         seq=capture.seq,
         at=capture.at,
         policy_version=capture.policy_version,
         rate=capture.rate,
         rate_changed_at=capture.rate_changed_at,
-        latencies=capture.latencies,
         settled_head=settled.head,
         acknowledged_head=acknowledged.head,
         settled_end=settled.end,
         acknowledged_end=acknowledged.end,
+        latencies_head=latencies.head,
+        latencies_end=latencies.end,
         held=capture.held,
     )
     facts = _facts_of(capture, pause)
@@ -106,7 +107,7 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         new_messages=_new_messages(capture, facts, pause),
         changed_messages=_changed_messages(capture, facts, pause),
         forgotten=sorted(number for number in capture.forgotten if number not in facts.accepted),
-        ended=capture.ended,
+        queues=capture.queues,
         oldest_thread=capture.oldest_thread,
         life_bytes_max=capture.life_bytes_max,
         removed=[(kind, id_) for kind, id_, data in capture.documents if data is None],

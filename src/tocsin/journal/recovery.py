@@ -161,11 +161,11 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         threads=[_thread(row) for row in threads],
         failures=failures,
         dead=dead,
-        settled=tables.ended_queue("settled"),
-        acknowledged=tables.ended_queue("acknowledged"),
+        settled=tables.stored_queue("settled"),
+        acknowledged=tables.stored_queue("acknowledged"),
         rate=standing.rate,
         rate_changed_at=standing.rate_changed_at,
-        latencies=standing.latencies,
+        latencies=standing.latencies if standing.latencies_end is None else tables.stored_queue("latencies"),
         documents=[(kind, id_, bytes(data)) for kind, id_, data, _ in documents],
     )
     numbers = EventNumbers(
@@ -173,6 +173,7 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         dict(map(_session_numbers, sessions)),
         standing.settled_head,
         standing.acknowledged_head,
+        standing.latencies_end,
     )
     return snapshot, numbers
 

@@ -29,7 +29,7 @@ from tocsin.journal.sqlite import history, statements
 from tocsin.journal.sqlite.connection import connect, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS, USUAL
-from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
+from tocsin.journal.tables import Batch, Segment, Standing, StoredQueue, entries_of, standing_of
 
 __all__ = ["BACKUP", "SqliteTables"]
 
@@ -88,8 +88,8 @@ class SqliteTables:
             if batch.forgotten:
                 self._connection.execute(history.FORGET, (msgspec.json.encode(batch.forgotten).decode(),))
             run("DELETE FROM documents WHERE kind = ? AND id = ?", batch.removed)
-            for queue in batch.ended:
-                self._write_ended(queue)
+            for queue in batch.queues:
+                self._write_queue(queue)
             self._drop_threads(batch.oldest_thread)
             seq, document = batch.standing.seq, _PACK.encode(batch.standing)
             values = (seq, document, document_checksum(seq, document))
@@ -123,7 +123,7 @@ class SqliteTables:
             writer.add(row[CHANGING_VALUES])
         writer.finish()
 
-    def _write_ended(self, queue: EndedQueue) -> None:
+    def _write_queue(self, queue: StoredQueue) -> None:
         if queue.added:
             first = queue.end - len(queue.added)
             values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
@@ -149,8 +149,8 @@ class SqliteTables:
         with _translated():
             yield from self._connection.execute(sql)
 
-    def ended_queue(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of a queue of ended messages that the state still holds."""
+    def stored_queue(self, name: str) -> list[tuple[int, int]]:
+        """Return the entries of one of the state's queues."""
         chunks = self._all("SELECT first, count, entries, checksum FROM lines WHERE name = ? ORDER BY first", (name,))
         return entries_of(name, chunks, self.standing(), _NAME)
 
