@@ -99,7 +99,7 @@ class _NoTables:
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
         return iter(())
 
-    def ended_queue(self, name: str) -> list[tuple[int, int]]:
+    def stored_queue(self, name: str) -> list[tuple[int, int]]:
         return []
 
     def index(self, limit: int) -> int:

@@ -317,3 +317,18 @@ def test_a_wrecked_file_of_tables_is_rebuilt(tmp_path: Path, wreck: bytes | None
     assert_same(found.state, exchange.state)
     tables.close()
     journal.close()
+
+
+@pytest.mark.parametrize("column", ["level", "enqueued_at"])
+def test_a_row_from_before_with_a_value_of_another_type_is_damage(tmp_path: Path, column: str) -> None:
+    """Only a row without a checksum gets that far; the compiled form refuses such values when it makes the state."""
+    store = SqliteStore(tmp_path / "project", "FULL")
+    journal = store.open()
+    tables = journal.tables()
+    exchange = lived(journal, tables, 9, 300, 0.0)
+    project(exchange, tables)
+    damage_tables(store, f"UPDATE signal_queue SET checksum = NULL, {column} = 'soon' WHERE state = 'queued'")
+    with pytest.raises(TablesDamaged, match="a row cannot be read: TypeError"):
+        reopen(journal, tables, SeededIds(0))
+    tables.close()
+    journal.close()

@@ -2,12 +2,14 @@
 
 import random
 from contextlib import closing
+from pathlib import Path
 
+import apsw
 import msgspec
 import pytest
 
 from tests.ids import SeededIds
-from tests.stores.stores import Store
+from tests.stores.stores import SqliteStore, Store
 from tests.workload import Workload
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
@@ -15,11 +17,12 @@ from tocsin.core.snapshot import take
 from tocsin.core.state import ProjectState
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import ObservedExchange
+from tocsin.journal.checksums import document_checksum
 from tocsin.journal.errors import JournalDamaged
 from tocsin.journal.log import EventLog
 from tocsin.journal.projection import batch_of
 from tocsin.journal.recovery import reopen
-from tocsin.journal.table_definitions import AGENTS, MESSAGES, POLICIES, SESSIONS
+from tocsin.journal.table_definitions import AGENTS, MESSAGES, POLICIES, SESSIONS, whole_message
 from tocsin.journal.tables import Tables
 
 #: Place of the sequence number in a row.
@@ -112,7 +115,7 @@ def test_a_batch_is_written_whole_or_not_at_all(journal: Journal) -> None:
     project(exchange, tables)
     before = [list(tables.rows(table)) for table in (MESSAGES, AGENTS, SESSIONS, POLICIES)]
     batch = batch_of(lived_on(exchange, journal).capture())
-    messages, life = list(batch.new_messages), MESSAGES.names.index("life")
+    messages, life = list(map(whole_message, batch.new_messages)), MESSAGES.names.index("life")
     assert len(messages) > 1
     last = messages.pop()
     last_without_life = [*messages, (*last[:life], None, *last[life + 1 :])]
@@ -171,7 +174,7 @@ def test_a_message_that_lived_and_ended_between_two_projections_is_one_row(journ
         if type(event).__name__ == "MessageAccepted":
             accepted.add(seq)
     batch = batch_of(exchange.capture())
-    rows = list(batch.new_messages)
+    rows = list(map(whole_message, batch.new_messages))
     assert [row[SEQ] for row in rows] == sorted(accepted)
     assert not list(batch.changed_messages)
     tables.write(msgspec.structs.replace(batch, new_messages=rows, changed_messages=[]))
@@ -202,3 +205,48 @@ def test_ended_messages_are_pruned_once_nobody_remembers_them(journal: Journal) 
     assert {row[SEQ] for row in tables.rows(MESSAGES)} == remembered
     assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
     tables.close()
+
+
+def test_latencies_are_written_once(journal: Journal) -> None:
+    tables = journal.tables()
+    exchange = lived(journal, tables, 10, 800, 1.0)
+    assert len(exchange.state.latency.samples) > 3
+    project(exchange, tables)
+    assert tables.stored_queue("latencies") == list(exchange.state.latency.samples)
+    assert not tables.standing().latencies
+    assert not exchange.capture().queues[-1].added
+    lived_on(exchange, journal)
+    before, capture = tables.standing(), exchange.capture()
+    latencies = capture.queues[-1]
+    assert latencies.name == "latencies"
+    assert latencies.added
+    assert latencies.end - len(latencies.added) == before.latencies_end
+    tables.write(batch_of(capture))
+    assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
+    tables.close()
+
+
+def test_latencies_in_the_position_of_earlier_tables_are_kept(tmp_path: Path) -> None:
+    journal = SqliteStore(tmp_path / "project", "FULL").open()
+    tables = journal.tables()
+    exchange = lived(journal, tables, 10, 800, 0.0)
+    project(exchange, tables)
+    samples = list(exchange.state.latency.samples)
+    assert samples
+    earlier = msgspec.structs.replace(tables.standing(), latencies=samples, latencies_head=0, latencies_end=None)
+    document = msgspec.msgpack.encode(earlier)
+    connection = apsw.Connection(str(tmp_path / "project" / "tables.db"))
+    connection.execute("DELETE FROM lines WHERE name = 'latencies'")
+    values = (document, document_checksum(earlier.seq, document))
+    connection.execute("UPDATE standing SET document = ?, checksum = ?", values)
+    connection.close()
+    reopened = reopen(journal, tables, SeededIds(0))
+    assert_same(reopened.state, exchange.state)
+    project(reopened, tables)
+    assert tables.stored_queue("latencies") == samples
+    assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
+    lived_on(reopened, journal)
+    project(reopened, tables)
+    assert_same(reopen(journal, tables, SeededIds(0)).state, reopened.state)
+    tables.close()
+    journal.close()

@@ -11,7 +11,7 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.units import duration_text
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS
-from tocsin.journal.records import LIFE_ENTRIES, life_text
+from tocsin.journal.records import life_text
 from tocsin.wire.explanations import Explained, Explainer, Reason
 
 #: In an order that is the same in every process.
@@ -22,7 +22,7 @@ def told(*events: Event) -> list[Explained]:
     """Explain events as a hub does, from the history that it stores."""
     explainer, sentences = Explainer(), []
     for event in events:
-        line: dict[str, Any] = json.loads(life_text([LIFE_ENTRIES[type(event)](1, event)]))
+        line: dict[str, Any] = json.loads(life_text([1, event]))
         line.pop("seq")
         sentences.append(explainer.explain(line.pop("kind"), line.pop("at"), line))
     return sentences

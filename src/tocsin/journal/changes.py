@@ -28,7 +28,7 @@ from tocsin.core.messages.message import Message
 from tocsin.core.messages.model import Failure
 from tocsin.core.snapshot import AgentRow, SessionRow, agent_row, session_row
 from tocsin.core.state import IdSource, ProjectState, Thread
-from tocsin.journal.tables import EndedQueue
+from tocsin.journal.tables import StoredQueue
 
 __all__ = ["LEVEL_EVENTS", "MESSAGE_EVENTS", "Capture", "EventNumbers", "ObservedExchange"]
 
@@ -56,7 +56,6 @@ class Capture(msgspec.Struct, frozen=True):
     policy_version: int
     rate: float
     rate_changed_at: int
-    latencies: list[tuple[int, int]]
     #: The messages touched, by number, as they are now, or as they were before the state forgot them.
     messages: dict[int, Message]
     #: Messages that the state no longer holds.
@@ -71,7 +70,8 @@ class Capture(msgspec.Struct, frozen=True):
     threads: list[tuple[Thread, int]]
     #: Documents touched, by kind and id, as they are now; null if deleted.
     documents: list[tuple[str, str, bytes | None]]
-    ended: list[EndedQueue]
+    #: Changes of the queues of settled and acknowledged messages, and of latencies.
+    queues: list[StoredQueue]
     oldest_thread: str | None
     life_bytes_max: int
     #: Number of rows that the state holds, by table.
@@ -88,9 +88,11 @@ class EventNumbers(msgspec.Struct):
     #: Number of entries of each queue of ended messages that have been forgotten since the project's beginning.
     settled_head: int = 0
     acknowledged_head: int = 0
+    #: Number after the last latency, counted from the project's beginning; null if they are not a stored queue yet.
+    latencies_end: int | None = None
 
 
-class _EndedQueueTracker:
+class _EndedTracker:
     """Head of one of the state's queues of ended messages, and the part of it that has been captured."""
 
     def __init__(self, name: str, head: int, end: int) -> None:
@@ -98,13 +100,38 @@ class _EndedQueueTracker:
         self.head = head
         self.captured = end
 
-    def capture(self, entries: deque[tuple[int, int]]) -> EndedQueue:
+    def capture(self, entries: deque[tuple[int, int]]) -> StoredQueue:
         """Return the new entries."""
         end = self.head + len(entries)
         new = min(end - self.captured, len(entries))
         self.captured = end
         # From the end, because the entries before the new ones are many.
-        return EndedQueue(self.name, self.head, end, list(islice(reversed(entries), new))[::-1])
+        return StoredQueue(self.name, self.head, end, list(islice(reversed(entries), new))[::-1])
+
+
+class _LatencyTracker:
+    """The part of the state's recent latencies that has been captured.
+
+    The state drops the oldest ones as it adds others, without an event for it. What is new follows the last one that
+    was captured, which is the same object.
+    """
+
+    def __init__(self, end: int | None, samples: Any) -> None:
+        self._end = end or 0
+        self._last: Any = samples[-1] if samples and end is not None else None
+
+    def capture(self, samples: Any) -> StoredQueue:
+        """Return the new latencies."""
+        added: list[Any] = []
+        for sample in reversed(samples):
+            if sample is self._last:
+                break
+            added.append(sample)
+        added.reverse()
+        self._end += len(added)
+        if added:
+            self._last = added[-1]
+        return StoredQueue("latencies", self._end - len(samples), self._end, added)
 
 
 class _Observations:
@@ -138,10 +165,11 @@ class ObservedExchange(Exchange):
         super().__init__(ids, state)
         self._memory = memory = EventNumbers() if memory is None else memory
         state = self.state
-        self._settled = _EndedQueueTracker("settled", memory.settled_head, memory.settled_head + len(state.settled))
-        self._acknowledged = _EndedQueueTracker(
+        self._settled = _EndedTracker("settled", memory.settled_head, memory.settled_head + len(state.settled))
+        self._acknowledged = _EndedTracker(
             "acknowledged", memory.acknowledged_head, memory.acknowledged_head + len(state.acknowledged)
         )
+        self._latencies = _LatencyTracker(memory.latencies_end, state.latency.samples)
         self._captured_seq = state.seq
         self._captured_at = at
         self._observed = _Observations()
@@ -244,7 +272,6 @@ class ObservedExchange(Exchange):
             policy_version=state.policy_version,
             rate=state.latency.rate,
             rate_changed_at=state.latency.changed_at,
-            latencies=list(state.latency.samples),
             messages=observed.messages,
             forgotten={number for number in observed.gone if number not in state.messages},
             failures=observed.failures,
@@ -254,7 +281,11 @@ class ObservedExchange(Exchange):
                 (_copied(state.threads[name]), seq) for name, seq in observed.threads.items() if name in state.threads
             ],
             documents=[(kind, id_, document(state, kind, id_)) for kind, id_ in documents_touched],
-            ended=[self._settled.capture(state.settled), self._acknowledged.capture(state.acknowledged)],
+            queues=[
+                self._settled.capture(state.settled),
+                self._acknowledged.capture(state.acknowledged),
+                self._latencies.capture(state.latency.samples),
+            ],
             oldest_thread=next(iter(state.threads), None),
             life_bytes_max=state.policy.storage.life_bytes_max if state.has_policy else 0,
             held={

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.journal.columns import Column, Kind, Row, Table, Update, codec_names, compiled
+from tocsin.journal.columns import Column, Kind, Row, Shape, Table, Update, codec_names, compiled
 from tocsin.journal.errors import TablesDamaged
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "row_writer",
     "sealed",
     "sealer",
+    "short_row_writer",
     "verified",
     "verifier",
 ]
@@ -64,7 +65,7 @@ def document_checksum(seq: int, document: bytes) -> int:
 
 
 def chunk_checksum(name: str, first: int, count: int, entries: bytes) -> int:
-    """Return the checksum of one chunk of a queue of ended messages."""
+    """Return the checksum of one chunk of a stored queue."""
     return zlib.crc32(entries, zlib.crc32(_PACK((name, first, count))))
 
 
@@ -102,6 +103,23 @@ def row_writer(
     return _row_function(table, arguments, lines, codec_names(table.columns))
 
 
+def short_row_writer(shape: Shape, columns: tuple[Column, ...], given: tuple[str, ...]) -> Callable[..., Row]:
+    """Build the function that makes a short row of a shape, with its checksums.
+
+    It takes a tuple of the struct's fields that bound columns among `columns` hold, in the order of a short row, and
+    then the values of the columns that are named in `given`.
+    """
+    by_name = {column.name: column for column in columns}
+    fields = [by_name[name] for name in shape.bound if name in by_name]
+    lines = [f"{', '.join(f'column_{column.name}' for column in fields)}, = fields"]
+    for column in fields:
+        value = column.codec.write.format(f"column_{column.name}")
+        if value != f"column_{column.name}":
+            lines.append(f"column_{column.name} = {value}")
+    arguments = ["fields", *(f"column_{name}" for name in given)]
+    return _row_function(shape.table, arguments, lines, codec_names(columns), shape)
+
+
 @cache
 def sealer(table: Table) -> Callable[[Row], Row]:
     """Build the function that makes a row of a table out of the values of all columns but the checksums."""
@@ -109,14 +127,19 @@ def sealer(table: Table) -> Callable[[Row], Row]:
     return _row_function(table, ["row"], [f"{columns}, = row"], {})
 
 
-def _row_function(table: Table, arguments: list[str], lines: list[str], names: dict[str, Any]) -> Callable[..., Row]:
-    """Build a function that assigns the columns by some lines and returns the row."""
-    sums = {
-        f"{column.name}_{CHECKSUM}": f"None if column_{column.name} is None else {_own_checksum(column)}"
-        for column in _own(table)
-    }
-    sums[CHECKSUM] = _row_checksum(table, _WRITTEN)
-    values = ", ".join(sums.get(name, f"column_{name}") for name in table.names)
+def _row_function(
+    table: Table, arguments: list[str], lines: list[str], names: dict[str, Any], shape: Shape | None = None
+) -> Callable[..., Row]:
+    """Build a function that assigns the columns by some lines and returns the row; with a shape, the short row."""
+    shape = shape or Shape(table, {})
+    sources = shape.sources()
+    sums = {f"{column.name}_{CHECKSUM}": _own_checksum(column, sources[column.name]) for column in _own(table)}
+    for column in _own(table):
+        if column.name not in shape.constants:
+            name = f"{column.name}_{CHECKSUM}"
+            sums[name] = f"None if {sources[column.name]} is None else {sums[name]}"
+    sums[CHECKSUM] = _row_checksum(table, _WRITTEN, sources)
+    values = ", ".join(sums.get(name, f"column_{name}") for name in shape.bound)
     body = "".join(f"    {line}\n" for line in [*lines, _seed(table)])
     source = f"def function({', '.join(arguments)}):\n{body}    return ({values},)"
     function: Callable[..., Row] = compiled(source, **_NAMES, **names)
@@ -130,12 +153,12 @@ def verifier(table: Table) -> Callable[[Row], str | None]:
         f"{', '.join(f'column_{name}' for name in table.names)}, = row",
         _seed(table),
         f"if column_{CHECKSUM} is None: return FROM_BEFORE",
-        f"if column_{CHECKSUM} != {_row_checksum(table, _READ)}: return 'its columns'",
+        f"if column_{CHECKSUM} != {_row_checksum(table, _READ, Shape(table, {}).sources())}: return 'its columns'",
     ]
     missing: list[str] = []
     for column in _own(table):
         value, kept = f"column_{column.name}", f"column_{column.name}_{CHECKSUM}"
-        wrong = f"{value} is None or {kept} != {_own_checksum(column)}"
+        wrong = f"{value} is None or {kept} != {_own_checksum(column, value)}"
         lines.append(f"if {kept} is not None and ({wrong}): return {column.name!r}")
         missing.append(f"if {kept} is None and {value} is not None: return FROM_BEFORE")
     # A value whose type has changed cannot be encoded as its column's type.
@@ -179,8 +202,7 @@ def _seed(table: Table) -> str:
     return f"seed = crc32(packed(column_{table.key}))" if _own(table) else "pass"
 
 
-def _own_checksum(column: Column) -> str:
-    value = f"column_{column.name}"
+def _own_checksum(column: Column, value: str) -> str:
     return f"crc32({value if column.kind in (Kind.BODY, Kind.BYTES) else f'packed({value})'}, seed)"
 
 
@@ -190,11 +212,11 @@ _WRITTEN = {Kind.REAL: "{0} + 0.0"}
 _READ = {Kind.REAL: "{0} + 0.0", Kind.BOOL: "bool({0})"}
 
 
-def _row_checksum(table: Table, conversions: dict[Kind, str]) -> str:
-    """Return the expression for the checksum of a row."""
+def _row_checksum(table: Table, conversions: dict[Kind, str], sources: dict[str, str]) -> str:
+    """Return the expression for the checksum of a row, with an expression for each column."""
     by_name = {column.name: column for column in table.columns}
     values = ", ".join(
-        conversions.get(column.kind, "{0}").format(f"column_{column.name}")
+        conversions.get(column.kind, "{0}").format(sources[column.name])
         for column in map(by_name.__getitem__, table.checksum_order or table.names)
         if column.sealed and column.update in (Update.SET, Update.KEEP)
     )

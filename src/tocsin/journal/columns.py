@@ -13,7 +13,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["PLAIN", "Codec", "Column", "Kind", "Row", "Table", "Update", "codec_names", "compiled", "row_reader"]
+__all__ = [
+    "PLAIN",
+    "Codec",
+    "Column",
+    "Kind",
+    "Row",
+    "Shape",
+    "Table",
+    "Update",
+    "codec_names",
+    "compiled",
+    "row_completer",
+    "row_reader",
+]
 
 Row = tuple[Any, ...]
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -104,6 +117,34 @@ class Table(msgspec.Struct, frozen=True, eq=False):
     def values_of(self, *names: str) -> Callable[[Row], Any]:
         """Return a function that takes the named columns out of a row: a value for one name, a tuple for several."""
         return itemgetter(*[self.names.index(name) for name in names])
+
+
+class Shape(msgspec.Struct, frozen=True, eq=False):
+    """Rows of a table in which most columns follow from a few: those are the bound ones, the values of a short row."""
+
+    table: Table
+    #: Columns that have one value in all of these rows.
+    constants: dict[str, Any]
+    #: Columns that have the value of a bound column, by name.
+    same: dict[str, str] = {}
+
+    @property
+    def bound(self) -> tuple[str, ...]:
+        """Return the names of the other columns, in the order of a row of the table."""
+        return tuple(name for name in self.table.names if name not in self.constants and name not in self.same)
+
+    def sources(self) -> dict[str, str]:
+        """Return a Python expression for each column, in which the variable of a bound column has its value."""
+        found = {name: f"column_{self.same.get(name, name)}" for name in self.table.names}
+        return found | {name: repr(value) for name, value in self.constants.items()}
+
+
+def row_completer(shape: Shape) -> Callable[[Row], Row]:
+    """Build the function that makes a row of the table out of a short row."""
+    bound = ", ".join(f"column_{name}" for name in shape.bound)
+    values = ", ".join(shape.sources()[name] for name in shape.table.names)
+    function: Callable[[Row], Row] = compiled(f"def function(row):\n    {bound}, = row\n    return ({values},)")
+    return function
 
 
 def row_reader(

@@ -6,15 +6,14 @@ It works on copies only and runs in the thread that writes the tables.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-import msgspec
-
 from tocsin.core import events as ev
 from tocsin.core.messages.message import Message, signal_id
-from tocsin.core.messages.model import NEVER, Failure, MessageRow, State
+from tocsin.core.messages.model import NEVER, Failure, MessageRow, PublishPath, RecipientState, State
+from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
-from tocsin.journal.checksums import row_writer
+from tocsin.journal.checksums import row_writer, short_row_writer
 from tocsin.journal.columns import Row, Table
-from tocsin.journal.records import LIFE_ENTRIES, life_text
+from tocsin.journal.records import life_text
 from tocsin.journal.table_definitions import (
     AGENT_COLUMNS,
     AGENTS,
@@ -25,6 +24,7 @@ from tocsin.journal.table_definitions import (
     FAILURE_COLUMNS,
     MESSAGE_COLUMNS,
     MESSAGES,
+    ORDINARY,
     POLICIES,
     POLICY_COLUMNS,
     SESSION_COLUMNS,
@@ -44,6 +44,7 @@ _message_row: Final = row_writer(
     given=tuple(column.name for column in DETAIL_COLUMNS),
     values=MessageRow.__struct_fields__,
 )
+_ordinary_row: Final = short_row_writer(ORDINARY, MESSAGE_COLUMNS, given=("payload", "offered_seq", "life"))
 _agent_row = row_writer(AGENTS, AGENT_COLUMNS, given=("registered_seq", "retired_at"))
 _session_row = row_writer(SESSIONS, SESSION_COLUMNS, given=("opened_seq", "closed_at"))
 _broadcast_row = row_writer(BROADCASTS, BROADCAST_COLUMNS, given=("seq", "created_at"))
@@ -57,6 +58,10 @@ _HELD: Final = State.HELD
 _QUEUED: Final = State.QUEUED
 _OFFERED: Final = State.OFFERED
 _DELIVERED: Final = State.DELIVERED
+_ASYNC: Final = DeliveryClass.ASYNC
+_AVAILABLE: Final = RecipientState.AVAILABLE
+_PUSHED: Final = PublishPath.PUSHED
+_NO_METADATA: Final = b"{}"
 _life_text: Final = life_text
 #: Events between two pauses, and rows of messages, which take ten times as long.
 _PAUSE_EVENTS = 128
@@ -72,18 +77,19 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
     that decide and commit wait for it. The rows of messages can be read once and are made as they are read, so that
     the statements that write them release the interpreter in between.
     """
-    settled, acknowledged = capture.ended
+    settled, acknowledged, latencies = capture.queues
     standing = Standing(
         seq=capture.seq,
         at=capture.at,
         policy_version=capture.policy_version,
         rate=capture.rate,
         rate_changed_at=capture.rate_changed_at,
-        latencies=capture.latencies,
         settled_head=settled.head,
         acknowledged_head=acknowledged.head,
         settled_end=settled.end,
         acknowledged_end=acknowledged.end,
+        latencies_head=latencies.head,
+        latencies_end=latencies.end,
         held=capture.held,
     )
     facts = _facts_of(capture, pause)
@@ -101,7 +107,7 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         new_messages=_new_messages(capture, facts, pause),
         changed_messages=_changed_messages(capture, facts, pause),
         forgotten=sorted(number for number in capture.forgotten if number not in facts.accepted),
-        ended=capture.ended,
+        queues=capture.queues,
         oldest_thread=capture.oldest_thread,
         life_bytes_max=capture.life_bytes_max,
         removed=[(kind, id_) for kind, id_, data in capture.documents if data is None],
@@ -128,7 +134,8 @@ class _EventFacts:
 
     def __init__(self) -> None:
         self.accepted: dict[int, ev.MessageAccepted] = {}
-        self.lives: dict[int, list[msgspec.Struct]] = {}
+        #: What happened to each message: numbers and events, alternately.
+        self.lives: dict[int, list[Any]] = {}
         self.offered: dict[int, int] = {}
         self.died: dict[int, int] = {}
         #: Payloads that replaced the original ones when messages were released.
@@ -141,7 +148,7 @@ class _EventFacts:
 
 def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     facts = _EventFacts()
-    accepted, lives, offered, entries = facts.accepted, facts.lives, facts.offered, LIFE_ENTRIES
+    accepted, lives, offered = facts.accepted, facts.lives, facts.offered
     latest: dict[str, int] = {}
     about_one, about_several = MESSAGE_EVENTS, LEVEL_EVENTS
     accepted_kind, offered_kind, died, released = (
@@ -157,17 +164,17 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
         kind = type(event)
         if kind is accepted_kind:
             accepted[seq] = event
-            lives[seq] = [entries[kind](seq, event)]
+            lives[seq] = [seq, event]
             if event.broadcast is not None:
                 facts.broadcast_of[seq] = latest[event.broadcast]
         elif kind in about_one:
             number = event.message
-            entry = entries[kind](seq, event)
             life = lives.get(number)
             if life is not None:
-                life.append(entry)
+                life.append(seq)
+                life.append(event)
             else:
-                lives[number] = [entry]
+                lives[number] = [seq, event]
             if kind is offered_kind:
                 offered[number] = seq
             elif kind is died:
@@ -175,9 +182,8 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
             elif kind is released and event.payload:
                 facts.changed[number] = event.payload
         elif kind in about_several:
-            entry = entries[kind](seq, event)
             for number in about_several[kind](event):
-                lives.setdefault(number, []).append(entry)
+                lives.setdefault(number, []).extend((seq, event))
         elif kind is ev.BroadcastAccepted:
             latest[event.broadcast] = seq
             facts.broadcasts.append((seq, event))
@@ -189,13 +195,19 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
 def _new_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
     """Make the rows of the messages that were accepted since the last capture."""
     messages = capture.messages
+    # Messages for which a value of the row is not in the message.
+    special = capture.forgotten | facts.died.keys() | capture.failures.keys()
     for place, (number, accepted) in enumerate(facts.accepted.items()):
         if not place % _PAUSE_ROWS:
             pause()
+        message = messages[number]
+        if number not in special and _is_ordinary(message):
+            yield _ordinary(message, facts)
+            continue
         payload, metadata = facts.changed.get(number), None
         if accepted.broadcast is None:
             payload, metadata = payload or accepted.payload, accepted.metadata
-        yield _message(messages[number], facts, capture, payload, metadata)
+        yield _message(message, facts, capture, payload, metadata)
 
 
 def _changed_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
@@ -205,6 +217,66 @@ def _changed_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], 
             pause()
         if number < capture.first_seq:
             yield _message(message, facts, capture, facts.changed.get(number), None)
+
+
+def _is_ordinary(message: Message) -> bool:
+    """Tell whether the row of a new message has the shape `ORDINARY`."""
+    state: object = message.state
+    delivery_class: object = message.delivery_class
+    recipient_state: object = message.recipient_state
+    publish_path: object = message.publish_path
+    level = message.priority
+    return (
+        state is _DELIVERED
+        and delivery_class is _ASYNC
+        and recipient_state is _AVAILABLE
+        and publish_path is _PUSHED
+        and message.offers == 1
+        and not message.ack_required
+        and message.session is None
+        and message.correlation_id is None
+        and message.broadcast_id is None
+        and message.digest is None
+        and message.metadata == _NO_METADATA
+        and message.level == level
+        and message.requested == level
+        and message.own_level == level
+        and message.lent == 0
+        and message.attempts == 0
+        and message.boosts == 0
+        and not message.overdue
+        and not message.backing_off
+        and message.enqueued_at == message.created_at
+        and message.ready_at == NEVER
+        and message.acked_at == NEVER
+        and message.processed_at == NEVER
+        and message.expired_at == NEVER
+        and message.recalled_at == NEVER
+        and message.dead_at == NEVER
+    )
+
+
+def _ordinary(message: Message, facts: _EventFacts) -> Row:
+    number = message.seq
+    # In the order of the table definition, as `message.values()` for other messages.
+    fields = (
+        message.message_id,
+        message.sender,
+        message.recipient,
+        message.type,
+        message.priority,
+        message.importance,
+        message.decay_rate,
+        message.created_at,
+        message.sent_at,
+        number,
+        message.expires_at,
+        message.resolved_session,
+        message.pushed,
+        message.offered_at,
+        message.delivered_at,
+    )
+    return _ordinary_row(fields, message.payload, facts.offered[number], _life_text(facts.lives.pop(number)))
 
 
 def _message(

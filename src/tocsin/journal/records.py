@@ -5,6 +5,7 @@ lists them. No event may have a field of one of those three names.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -28,8 +29,32 @@ _ACCEPTANCE = (
 #: Fields that explain a decision; where an event leaves one at its default, a message history leaves it out.
 _EXPLAINING = frozenset({"high", "messages", "limit", "window_s"})
 
+#: Numbers and events of a message that was accepted, offered and delivered.
+_ORDINARY_STEPS = 6
 _JSON = msgspec.json.Encoder()
 _FIELDS: dict[type, tuple[str, ...]] = {kind: kind.__struct_fields__ for kind in EVENT_TYPES}
+
+
+def _entry_names(kind: type) -> tuple[str, ...]:
+    """Return the fields of an event that its entry in a message history has."""
+    accepted = kind is ev.MessageAccepted
+    names = _ACCEPTANCE if accepted else tuple(name for name in _FIELDS[kind] if name not in _NUMBERS)
+    return tuple(sorted(names, key=_EXPLAINING.__contains__))
+
+
+@cache
+def _entry_struct(kind: type) -> type[msgspec.Struct]:
+    """Return the type of the entries of an event in message histories."""
+    defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
+    names = ("seq", "kind", *_entry_names(kind))
+    fields = [(name, Any, defaults[name]) if name in _EXPLAINING else name for name in names]
+    return msgspec.defstruct(f"{kind.__name__}Entry", fields, gc=False, omit_defaults=True)
+
+
+def _entry_source(kind: type, seq: str, event: str) -> str:
+    """Return the expression that makes the entry of an event out of the variables of its number and of itself."""
+    values = ", ".join(f"{event}.{name}" for name in _entry_names(kind))
+    return f"{kind.__name__}Entry({seq}, {kind.__name__!r}, {values})"
 
 
 class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
@@ -39,15 +64,10 @@ class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
     """
 
     def __missing__(self, kind: type) -> Callable[[int, Any], msgspec.Struct]:
-        accepted = kind is ev.MessageAccepted
-        names = _ACCEPTANCE if accepted else tuple(name for name in _FIELDS[kind] if name not in _NUMBERS)
-        names = tuple(sorted(names, key=_EXPLAINING.__contains__))
-        defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
-        fields = [(name, Any, defaults[name]) if name in _EXPLAINING else name for name in ("seq", "kind", *names)]
-        entry = msgspec.defstruct(f"{kind.__name__}Entry", fields, gc=False, omit_defaults=True)
-        values = ", ".join(f"event.{name}" for name in names)
-        source = f"def function(seq, event): return entry(seq, {kind.__name__!r}, {values})"
-        function: Callable[[int, Any], msgspec.Struct] = compiled(source, entry=entry)
+        source = f"def function(seq, event): return {_entry_source(kind, 'seq', 'event')}"
+        function: Callable[[int, Any], msgspec.Struct] = compiled(
+            source, **{f"{kind.__name__}Entry": _entry_struct(kind)}
+        )
         self[kind] = function
         return function
 
@@ -56,8 +76,34 @@ class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
 LIFE_ENTRIES = _EntryMakers()
 
 
-def life_text(entries: list[msgspec.Struct]) -> bytes:
-    """Return the entries of a message history as text, one JSON object per line."""
+def _life_function(*kinds: type) -> Callable[[list[Any]], bytes]:
+    """Build the function that makes the history of a message to which events of these kinds happened, in this order.
+
+    It makes all entries in one call.
+    """
+    steps = [(kind, f"seq_{place}", f"event_{place}") for place, kind in enumerate(kinds)]
+    variables = ", ".join(f"{seq}, {event}" for _, seq, event in steps)
+    entries = ", ".join(_entry_source(kind, seq, event) for kind, seq, event in steps)
+    source = f"def function(steps):\n    {variables}, = steps\n    return encode_lines([{entries}])[:-1]"
+    structs = {f"{kind.__name__}Entry": _entry_struct(kind) for kind in kinds}
+    function: Callable[[list[Any]], bytes] = compiled(source, encode_lines=_JSON.encode_lines, **structs)
+    return function
+
+
+_Accepted, _Offered, _Delivered = ev.MessageAccepted, ev.MessageOffered, ev.MessageDelivered
+_ordinary_life = _life_function(_Accepted, _Offered, _Delivered)
+
+
+def life_text(steps: list[Any]) -> bytes:
+    """Return a message history as text, one JSON object per line; it is given as numbers and events, alternately."""
+    if (
+        len(steps) == _ORDINARY_STEPS
+        and type(steps[1]) is _Accepted
+        and type(steps[3]) is _Offered
+        and type(steps[5]) is _Delivered
+    ):
+        return _ordinary_life(steps)
+    entries = [LIFE_ENTRIES[type(event)](seq, event) for seq, event in zip(steps[::2], steps[1::2], strict=True)]
     return _JSON.encode_lines(entries)[:-1]
 
 

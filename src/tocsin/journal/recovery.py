@@ -79,7 +79,9 @@ def _replayed(journal: Journal, tables: Tables, ids: IdSource, *, rebuilding: bo
         )
     with _no_collections():
         snapshot, numbers = snapshot_of(tables)
-        exchange = ObservedExchange(ids, restore(snapshot, emptied=True), numbers, standing.at)
+        with _readable():
+            state = restore(snapshot, emptied=True)
+        exchange = ObservedExchange(ids, state, numbers, standing.at)
         del snapshot
         for _, event in tail(journal, standing.seq):
             exchange.apply(event)
@@ -111,10 +113,19 @@ def _no_collections() -> Iterator[None]:
 def snapshot_of(tables: Tables) -> tuple[Snapshot, EventNumbers]:
     """Read the state from the tables, with the numbers that only the tables hold; raise where a row is damaged."""
     standing = tables.standing()
-    try:
+    with _readable():
         return _read(tables, standing)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Report values that cannot be what was written as damage.
+
+    Rows from before there were checksums are only as good as what can be made of them.
+    """
+    try:
+        yield
     except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        # Rows from before there were checksums are only as good as what can be made of them.
         raise TablesDamaged(f"a row cannot be read: {type(error).__name__}: {error}") from error
 
 
@@ -150,11 +161,11 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         threads=[_thread(row) for row in threads],
         failures=failures,
         dead=dead,
-        settled=tables.ended_queue("settled"),
-        acknowledged=tables.ended_queue("acknowledged"),
+        settled=tables.stored_queue("settled"),
+        acknowledged=tables.stored_queue("acknowledged"),
         rate=standing.rate,
         rate_changed_at=standing.rate_changed_at,
-        latencies=standing.latencies,
+        latencies=standing.latencies if standing.latencies_end is None else tables.stored_queue("latencies"),
         documents=[(kind, id_, bytes(data)) for kind, id_, data, _ in documents],
     )
     numbers = EventNumbers(
@@ -162,6 +173,7 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         dict(map(_session_numbers, sessions)),
         standing.settled_head,
         standing.acknowledged_head,
+        standing.latencies_end,
     )
     return snapshot, numbers
 

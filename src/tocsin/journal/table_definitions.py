@@ -15,7 +15,7 @@ import msgspec
 from tocsin.core.messages.model import NEVER, UNENDING, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.journal.checksums import sealed
-from tocsin.journal.columns import PLAIN, Codec, Column, Kind, Table, Update
+from tocsin.journal.columns import PLAIN, Codec, Column, Kind, Row, Shape, Table, Update, row_completer
 
 __all__ = [
     "AGENTS",
@@ -29,6 +29,7 @@ __all__ = [
     "FAILURE_COLUMNS",
     "MESSAGES",
     "MESSAGE_COLUMNS",
+    "ORDINARY",
     "POLICIES",
     "POLICY_COLUMNS",
     "RECOVERED",
@@ -37,7 +38,8 @@ __all__ = [
     "SESSION_COLUMNS",
     "THREADS",
     "THREAD_COLUMNS",
-    "USUAL_VALUES",
+    "USUAL",
+    "whole_message",
 ]
 
 
@@ -143,10 +145,11 @@ DETAIL_COLUMNS = (
     # Its history since the last write, one JSON object per line.
     Column("life", Kind.BODY, Update.APPEND),
 )
-#: Values of columns in the rows of most new messages. A store need not bind them in rows that have them all.
-USUAL_VALUES: dict[str, Any] = {
+#: Values of columns in the rows of most new messages.
+_USUAL_VALUES: dict[str, Any] = {
     **dict.fromkeys(("correlation_id", "broadcast_id", "broadcast_seq", "digest", "dead_seq", "dead_seq_checksum")),
-    **dict.fromkeys(("attempts", "boosts", "overdue", "backing_off", "lent"), 0),
+    **dict.fromkeys(("attempts", "boosts", "lent"), 0),
+    **dict.fromkeys(("overdue", "backing_off"), False),
     **dict.fromkeys(("ready_at", "acked_at", "processed_at", "expired_at", "recalled_at", "dead_at")),
     **dict.fromkeys(column.name for column in FAILURE_COLUMNS),
 }
@@ -165,7 +168,7 @@ def _place(column: Column) -> int:
 
     The last ones have usual values, and in the middle are those that change.
     """
-    if column.name in USUAL_VALUES:
+    if column.name in _USUAL_VALUES:
         return 2 if _is_changing(column) else 3
     return 1 if _is_changing(column) else 0
 
@@ -174,6 +177,40 @@ _MESSAGE_ROW = sealed((*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS))
 MESSAGES = Table(
     "signal_queue", "seq", tuple(sorted(_MESSAGE_ROW, key=_place)), tuple(column.name for column in _MESSAGE_ROW)
 )
+#: Rows of most new messages: a store need not bind the values that they have in common, which are the last of a row.
+USUAL = Shape(MESSAGES, {name: _USUAL_VALUES[name] for name in MESSAGES.names if name in _USUAL_VALUES})
+#: Rows of new messages that were offered once and have been delivered, without a thread, metadata, a retry or an ACK:
+#: what an ordinary message is when the tables are brought up to date. They are made and written short.
+ORDINARY = Shape(
+    MESSAGES,
+    {
+        **USUAL.constants,
+        "delivery_class": DeliveryClass.ASYNC.value,
+        "ack_required": False,
+        "state": State.DELIVERED.value,
+        "recipient_state": RecipientState.AVAILABLE.value,
+        "publish_path": PublishPath.PUSHED.value,
+        "offers": 1,
+        "session": None,
+        "metadata": b"{}",
+        "remembered": True,
+    },
+    {
+        "signal_id": "message_id",
+        **dict.fromkeys(("requested", "level", "own_level"), "priority"),
+        "enqueued_at": "created_at",
+        "ended_at": "delivered_at",
+    },
+)
+_ORDINARY_WIDTH = len(ORDINARY.bound)
+_completed = row_completer(ORDINARY)
+
+
+def whole_message(row: Row) -> Row:
+    """Return the row of a new message with all of its columns: it may be a short one."""
+    return _completed(row) if len(row) == _ORDINARY_WIDTH else row
+
+
 _PLACES = [place for place, column in enumerate(MESSAGES.columns) if _is_changing(column)]
 #: Values of a message's row that a change of it sets, and its key.
 CHANGING_VALUES = slice(_PLACES[0], _PLACES[-1] + 1)

@@ -14,19 +14,22 @@ from tocsin.journal.columns import Row, Table
 from tocsin.journal.errors import TablesDamaged
 from tocsin.journal.history import LATEST, Brief, Conversation, DeadLetter, Page, Signal, Wanted
 
-__all__ = ["Batch", "EndedQueue", "Segment", "Standing", "Tables", "entries_of", "standing_of"]
+__all__ = ["Batch", "Segment", "Standing", "StoredQueue", "Tables", "entries_of", "standing_of"]
 
 
-class EndedQueue(msgspec.Struct, frozen=True):
-    """New entries of one of the state's queues of ended messages, and the part of it that has been forgotten."""
+class StoredQueue(msgspec.Struct, frozen=True):
+    """New entries of one of the state's queues, and the part of it that has been forgotten.
 
-    #: `settled` or `acknowledged`.
+    They are stored in chunks, one for each batch, because a queue only grows at its end and shrinks at its head.
+    """
+
+    #: `settled` or `acknowledged`, the ended messages, or `latencies`.
     name: str
     #: Number of the first entry that the state still holds; entries are counted from the project's beginning.
     head: int
     #: Number of the entry after the last one.
     end: int
-    #: The new entries, `(at, seq)`.
+    #: The new entries, `(at, seq)` or `(at, latency_us)`.
     added: list[tuple[int, int]]
 
 
@@ -41,7 +44,7 @@ class Standing(msgspec.Struct, frozen=True):
     #: Decay rate of new messages.
     rate: float = 0.0
     rate_changed_at: int = 0
-    #: The recent processing latencies, `(at, latency_us)`.
+    #: The recent processing latencies, `(at, latency_us)`, in a document from before they were a stored queue.
     latencies: list[tuple[int, int]] = []
     #: Number of forgotten entries of each queue of ended messages.
     settled_head: int = 0
@@ -49,6 +52,9 @@ class Standing(msgspec.Struct, frozen=True):
     #: Number after the last entry of each of those queues; null in a document from before it was recorded.
     settled_end: int | None = None
     acknowledged_end: int | None = None
+    #: The same of the queue of latencies; null in a document that has the latencies themselves.
+    latencies_head: int = 0
+    latencies_end: int | None = None
     #: Number of rows that the state holds, by table; empty in a document from before it was recorded.
     held: dict[str, int] = {}
 
@@ -59,13 +65,13 @@ class Batch(msgspec.Struct, frozen=True):
     standing: Standing
     #: Rows by table, each in the order of its columns, to be inserted, or updated if they are there.
     rows: list[tuple[Table, list[Row]]]
-    #: Rows of messages that are not in the table; they can be read once.
+    #: Rows of messages that are not in the table, some of them short ones of shape `ORDINARY`; they can be read once.
     new_messages: Iterable[Row]
     #: Rows of messages that are in the table; they can be read once.
     changed_messages: Iterable[Row]
     #: Messages, other than new ones, that the state no longer holds; their rows stay as history.
     forgotten: list[int]
-    ended: list[EndedQueue]
+    queues: list[StoredQueue]
     #: The longest idle thread that the state holds: older rows are deleted; null if it holds none.
     oldest_thread: str | None
     #: Limit of the stored history of one message, bytes.
@@ -111,8 +117,8 @@ class Tables(Protocol):
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
 
-    def ended_queue(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of a queue of ended messages that the state still holds."""
+    def stored_queue(self, name: str) -> list[tuple[int, int]]:
+        """Return the entries of one of the state's queues."""
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""
@@ -183,12 +189,12 @@ def standing_of(row: Row | None, where: str) -> Standing:
 
 
 def entries_of(name: str, chunks: list[Any], standing: Standing, where: str) -> list[tuple[int, int]]:
-    """Join the chunks of a queue of ended messages, `(first, count, entries, checksum)`, from its head on."""
-    head, end = (
-        (standing.settled_head, standing.settled_end)
-        if name == "settled"
-        else (standing.acknowledged_head, standing.acknowledged_end)
-    )
+    """Join the chunks of one of the state's queues, `(first, count, entries, checksum)`, from its head on."""
+    head, end = {
+        "settled": (standing.settled_head, standing.settled_end),
+        "acknowledged": (standing.acknowledged_head, standing.acknowledged_end),
+        "latencies": (standing.latencies_head, standing.latencies_end),
+    }[name]
     found: list[tuple[int, int]] = []
     expected = None
     for first, count, data, checksum in chunks:

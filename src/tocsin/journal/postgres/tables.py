@@ -27,8 +27,8 @@ from tocsin.journal.history import (
 )
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
-from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS
-from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
+from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS, whole_message
+from tocsin.journal.tables import Batch, Segment, Standing, StoredQueue, entries_of, standing_of
 
 __all__ = ["PostgresTables"]
 
@@ -90,8 +90,8 @@ class PostgresTables:
                 )
             for kind, id_ in batch.removed:
                 self._run(history.DROP_DOCUMENT, self._project, kind, id_)
-            for queue in batch.ended:
-                self._write_ended(queue)
+            for queue in batch.queues:
+                self._write_queue(queue)
             self._drop_threads(batch.oldest_thread)
             seq, document = batch.standing.seq, _PACK.encode(batch.standing)
             self._run(history.STAND, self._project, seq, document, document_checksum(seq, document))
@@ -102,7 +102,7 @@ class PostgresTables:
         with self._connection.cursor() as cursor, cursor.copy(_COPY_MESSAGES.encode()) as out:
             out.set_types(_COPY_TYPES)
             for row in rows:
-                out.write_row(_binary_message(project, _storable(MESSAGES, row)))
+                out.write_row(_binary_message(project, _storable(MESSAGES, whole_message(row))))
 
     def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
         """Update the rows of messages that are in the table."""
@@ -120,7 +120,7 @@ class PostgresTables:
             for row in rows:
                 out.write_row(_decoded(row, bodies))
 
-    def _write_ended(self, queue: EndedQueue) -> None:
+    def _write_queue(self, queue: StoredQueue) -> None:
         if queue.added:
             first = queue.end - len(queue.added)
             values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
@@ -169,8 +169,8 @@ class PostgresTables:
             cursor.itersize = _FETCH
             yield from cursor.execute(query.encode(), (self._project,))
 
-    def ended_queue(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of a queue of ended messages that the state still holds."""
+    def stored_queue(self, name: str) -> list[tuple[int, int]]:
+        """Return the entries of one of the state's queues."""
         statement = "SELECT first, count, entries, checksum FROM lines WHERE project = %s AND name = %s ORDER BY first"
         return entries_of(
             name, self._all(statement, self._project, name), self.standing(), f"tables of {self._project}"

@@ -4,14 +4,23 @@ A statement for many rows costs the same as one for each row, but the thread tha
 and not once per row. Statements exist for a few sizes only, so that SQLite prepares each of them once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from tocsin.journal.columns import Column, Kind, Table, Update
-from tocsin.journal.table_definitions import MESSAGES, USUAL_VALUES
+from tocsin.journal.columns import Column, Kind, Shape, Table, Update
+from tocsin.journal.table_definitions import MESSAGES, ORDINARY, USUAL
 
-__all__ = ["NEW", "ROWS_MAX", "USUAL", "RowsStatement", "change", "parts", "upsert"]
+__all__ = [
+    "INSERT_ANY",
+    "INSERT_ORDINARY",
+    "INSERT_USUAL",
+    "ROWS_MAX",
+    "RowsStatement",
+    "change",
+    "parts",
+    "upsert",
+]
 
 # The statements are put together from the declarations of columns.
 # ruff: noqa: S608
@@ -31,9 +40,12 @@ def parts(rows: int) -> Iterator[tuple[int, int]]:
 
 
 class RowsStatement:
-    """A statement for any number of rows of a table: its beginning, the values of one row, and its end."""
+    """A statement for any number of rows of a table: its beginning, the values of each row, and its end.
 
-    def __init__(self, head: str, values: str, tail: str, width: int) -> None:
+    `values` takes the number of the parameter before the first one of the row.
+    """
+
+    def __init__(self, head: str, values: Callable[[int], str], tail: str, width: int) -> None:
         self._head, self._values, self._tail = head, values, tail
         self._texts: dict[int, str] = {}
         #: Number of values bound for each row.
@@ -43,16 +55,24 @@ class RowsStatement:
         """Return the statement for a number of rows."""
         text = self._texts.get(rows)
         if text is None:
-            text = self._texts[rows] = f"{self._head}{','.join([self._values] * rows)}{self._tail}"
+            values = ",".join(self._values(row * self.width) for row in range(rows))
+            text = self._texts[rows] = f"{self._head}{values}{self._tail}"
         return text
 
 
-def _insert(table: Table, constants: dict[str, Any]) -> RowsStatement:
-    """Return the statement for new rows; `constants` are the values of the columns that are not bound."""
-    bound = [column for column in table.columns if column.name not in constants]
-    names = ", ".join([column.name for column in bound] + list(constants))
-    values = ",".join([_bound(column) for column in bound] + [_literal(value) for value in constants.values()])
-    return RowsStatement(f"INSERT OR ROLLBACK INTO {table.name} ({names}) VALUES ", f"({values})", "", len(bound))
+def _insert(shape: Shape) -> RowsStatement:
+    """Return the statement for new rows of a shape; a column that is left out is null."""
+    bound, constants = shape.bound, {name: value for name, value in shape.constants.items() if value is not None}
+    by_name = {column.name: column for column in shape.table.columns}
+    places = [bound.index(name) + 1 for name in shape.same.values()]
+    first = ",".join([_bound(by_name[name]) for name in bound] + [_literal(value) for value in constants.values()])
+
+    def values(before: int) -> str:
+        return f"({','.join([first, *(f'?{before + place}' for place in places)])})"
+
+    names = ", ".join((*bound, *constants, *shape.same))
+    head = f"INSERT OR ROLLBACK INTO {shape.table.name} ({names}) VALUES "
+    return RowsStatement(head, values, "", len(bound))
 
 
 @cache
@@ -87,7 +107,7 @@ def change(table: Table, columns: tuple[str, ...], required: tuple[str, ...], li
     values = ",".join([_bound(by_name[name]) for name in columns] + ["0"] * len(required))
     return RowsStatement(
         f"INSERT OR ROLLBACK INTO {table.name} ({names}) VALUES ",
-        f"({values})",
+        lambda _: f"({values})",
         f" ON CONFLICT ({table.key}) DO UPDATE SET {', '.join(changes)}",
         len(columns),
     )
@@ -102,10 +122,14 @@ def _bound(column: Column) -> str:
 
 
 def _literal(value: Any) -> str:
-    return "NULL" if value is None else str(int(value))
+    if isinstance(value, bytes):
+        value = value.decode()
+    return f"'{value}'" if isinstance(value, str) else str(int(value))
 
 
+#: For the short rows of ordinary messages.
+INSERT_ORDINARY = _insert(ORDINARY)
 #: For the rows whose columns have the values that most messages have.
-USUAL = _insert(MESSAGES, USUAL_VALUES)
+INSERT_USUAL = _insert(USUAL)
 #: For any row of a new message.
-NEW = _insert(MESSAGES, {})
+INSERT_ANY = _insert(Shape(MESSAGES, {}))

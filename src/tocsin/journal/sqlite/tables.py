@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from tocsin.journal.history import (
 from tocsin.journal.sqlite import history, statements
 from tocsin.journal.sqlite.connection import connect, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS, USUAL_VALUES
-from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
+from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS, USUAL
+from tocsin.journal.tables import Batch, Segment, Standing, StoredQueue, entries_of, standing_of
 
 __all__ = ["BACKUP", "SqliteTables"]
 
@@ -38,8 +38,12 @@ BACKUP = "tables.backup.db"
 
 #: Columns that a change of a message binds, and those that must have a value in any row.
 _CHANGING = MESSAGES.names[CHANGING_VALUES]
-_REQUIRED = tuple(name for name in MESSAGES.names if name not in _CHANGING and USUAL_VALUES.get(name, name) is not None)
-_USUAL_VALUES = tuple(USUAL_VALUES[name] for name in MESSAGES.names[statements.USUAL.width :])
+_REQUIRED = tuple(
+    name for name in MESSAGES.names if name not in _CHANGING and USUAL.constants.get(name, name) is not None
+)
+_USUAL_VALUES = tuple(USUAL.constants.values())
+#: Statements for new messages; the first bind the fewest values.
+_NEW_STATEMENTS = (statements.INSERT_ORDINARY, statements.INSERT_USUAL, statements.INSERT_ANY)
 #: Pages copied between two pauses of a backup.
 _BACKUP_PAGES = 64
 #: Rows checked between two of them.
@@ -84,8 +88,8 @@ class SqliteTables:
             if batch.forgotten:
                 self._connection.execute(history.FORGET, (msgspec.json.encode(batch.forgotten).decode(),))
             run("DELETE FROM documents WHERE kind = ? AND id = ?", batch.removed)
-            for queue in batch.ended:
-                self._write_ended(queue)
+            for queue in batch.queues:
+                self._write_queue(queue)
             self._drop_threads(batch.oldest_thread)
             seq, document = batch.standing.seq, _PACK.encode(batch.standing)
             values = (seq, document, document_checksum(seq, document))
@@ -99,37 +103,27 @@ class SqliteTables:
             self._connection.execute(statements.upsert(table, size), values)
 
     def _insert_messages(self, rows: Iterable[Row]) -> None:
-        """Insert the rows of new messages, most of them by a statement that leaves the usual values out."""
-        others: list[Row] = []
-        self._run_for(statements.USUAL, _usual(rows, others))
-        self._run_for(statements.NEW, others)
+        """Insert the rows of new messages, each by the statement that binds the fewest of its values."""
+        ordinary, usual, new = (_RowsWriter(self._connection, one) for one in _NEW_STATEMENTS)
+        short, usual_width = statements.INSERT_ORDINARY.width, statements.INSERT_USUAL.width
+        for row in rows:
+            if len(row) == short:
+                ordinary.add(row)
+            elif row[usual_width:] == _USUAL_VALUES:
+                usual.add(row[:usual_width])
+            else:
+                new.add(row)
+        for writer in (ordinary, usual, new):
+            writer.finish()
 
     def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
         """Update the rows of messages that are in the table."""
-        statement = statements.change(MESSAGES, _CHANGING, _REQUIRED, life_bytes_max)
-        self._run_for(statement, (row[CHANGING_VALUES] for row in rows))
+        writer = _RowsWriter(self._connection, statements.change(MESSAGES, _CHANGING, _REQUIRED, life_bytes_max))
+        for row in rows:
+            writer.add(row[CHANGING_VALUES])
+        writer.finish()
 
-    def _run_for(self, statement: statements.RowsStatement, rows: Iterable[Row]) -> None:
-        """Run a statement for the values of many rows; it is looked up once for all but the last of them."""
-        parts = _joined(rows)
-        full = statement.width * statements.ROWS_MAX
-        rest: list[Any] = []
-
-        def whole() -> Iterator[list[Any]]:
-            for values in parts:
-                if len(values) < full:
-                    rest.extend(values)
-                else:
-                    yield values
-
-        wholes = whole()
-        for first in wholes:  # Where there is none, the largest statement is not prepared.
-            self._connection.executemany(statement.text(statements.ROWS_MAX), chain((first,), wholes))
-        width = statement.width
-        for begin, size in statements.parts(len(rest) // width):
-            self._connection.execute(statement.text(size), rest[begin * width : (begin + size) * width])
-
-    def _write_ended(self, queue: EndedQueue) -> None:
+    def _write_queue(self, queue: StoredQueue) -> None:
         if queue.added:
             first = queue.end - len(queue.added)
             values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
@@ -155,8 +149,8 @@ class SqliteTables:
         with _translated():
             yield from self._connection.execute(sql)
 
-    def ended_queue(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of a queue of ended messages that the state still holds."""
+    def stored_queue(self, name: str) -> list[tuple[int, int]]:
+        """Return the entries of one of the state's queues."""
         chunks = self._all("SELECT first, count, entries, checksum FROM lines WHERE name = ? ORDER BY first", (name,))
         return entries_of(name, chunks, self.standing(), _NAME)
 
@@ -321,21 +315,28 @@ class SqliteTables:
                 raise
 
 
-def _usual(rows: Iterable[Row], others: list[Row]) -> Iterator[Row]:
-    """Yield the values to bind of rows whose other columns have the usual values; add the other rows to `others`."""
-    width = statements.USUAL.width
-    for row in rows:
-        if row[width:] == _USUAL_VALUES:
-            yield row[:width]
-        else:
-            others.append(row)
+class _RowsWriter:
+    """Collects the values of rows, and runs a statement whenever they are as many as its largest form takes."""
 
+    def __init__(self, connection: apsw.Connection, statement: statements.RowsStatement) -> None:
+        self._connection = connection
+        self._statement = statement
+        self._full = statement.width * statements.ROWS_MAX
+        self._values: list[Any] = []
 
-def _joined(rows: Iterable[Row]) -> Iterator[list[Any]]:
-    """Join the values of rows, as many rows at a time as the largest statement has."""
-    rows = iter(rows)
-    while values := list(chain.from_iterable(islice(rows, statements.ROWS_MAX))):
-        yield values
+    def add(self, row: Row) -> None:
+        """Add the values to bind for one row."""
+        values = self._values
+        values += row
+        if len(values) == self._full:
+            self._connection.execute(self._statement.text(statements.ROWS_MAX), values)
+            self._values = []
+
+    def finish(self) -> None:
+        """Write the rows that are left, with statements for fewer of them."""
+        width, values = self._statement.width, self._values
+        for begin, size in statements.parts(len(values) // width):
+            self._connection.execute(self._statement.text(size), values[begin * width : (begin + size) * width])
 
 
 def _translated() -> contextlib.AbstractContextManager[None]:
