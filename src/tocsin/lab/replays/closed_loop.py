@@ -63,7 +63,7 @@ class ClosedLoop:
         self._seed = seed
         self._clock_us = clock_us
         self._ids = Ids()
-        self._exchange, self._tracker = begin(trace, policy, self._ids)
+        self.exchange, self._tracker = begin(trace, policy, self._ids)
         self._consumer_models = {(model.recipient, model.message_type): model.examples for model in trace.consumers}
         #: Time at which each agent is free.
         self._free: dict[str, int] = {}
@@ -80,6 +80,10 @@ class ClosedLoop:
         self._quiet_until = 0
         #: Time before which nothing was due when the time after it was computed: no tick can be before that.
         self._floor = self._no_tick_before = 0
+        #: Time before which no wheel is due, and whether it has to be computed anew.
+        self._wheels_at, self._changed = 0, True
+        #: Place of the first recorded tick that is not over.
+        self._tick_place = 0
         self._decisions = self._missed = 0
         self._callers: dict[str, Caller] = {}
         self._waiting = dict(prepared.waiting)
@@ -135,7 +139,7 @@ class ClosedLoop:
             events=self._tracker.events,
             decisions=self._decisions,
             missed=self._missed,
-            roles={name: agent.role for name, agent in self._exchange.state.agents.items()},
+            roles={name: agent.role for name, agent in self.exchange.state.agents.items()},
         )
 
     def _roots(self) -> list[int]:
@@ -153,24 +157,31 @@ class ClosedLoop:
         """
         if not self._quiet_until:
             return True
-        floor = min(self._quiet_until, self._exchange.state.timers.not_before())
+        if self._changed:
+            self._wheels_at, self._changed = self.exchange.state.timers.not_before(), False
+        floor = min(self._quiet_until, self._wheels_at)
         if floor >= before:
             return False
         if floor < self._floor or before > self._no_tick_before:
             self._floor = floor
-            place = bisect_left(self._prepared.tick_times, max(floor, self._now))
-            self._no_tick_before = self._recorded_tick(floor, place)
+            self._no_tick_before = self._recorded_tick(floor, self._place_of_tick(floor))
             if self._no_tick_before < 0:
                 self._no_tick_before = floor + min(self._trace.lag_us, self._trace.lag_max_us)
         return before > self._no_tick_before
 
     def _check(self, until: int) -> bool:
-        """Ask the exchange for the next due time; run one tick if it is reached, and return whether there was one."""
-        exchange = self._exchange
-        self._due = exchange.next_due()
-        self._quiet_until = quiet_until(exchange.state, self._now)
-        self._checked_at = until
+        """Look up the next due time; run one tick if it is reached, and return whether there was one."""
+        self._due, self._checked_at = self.next_due(), until
         return self._tick(until)
+
+    def next_due(self) -> int | None:
+        """Return the next due time; without asking the exchange if it is that of a timer of a wheel."""
+        exchange, self._changed = self.exchange, True
+        due = exchange.state.timers.next_due() if self._quiet_until else None
+        if due is None or due >= self._quiet_until:
+            due = exchange.next_due()
+            self._quiet_until = quiet_until(exchange.state, self._now)
+        return due
 
     def _tick(self, until: int) -> bool:
         """Run one tick if a timer is due; return whether there was one."""
@@ -180,10 +191,11 @@ class ClosedLoop:
         if at > until:
             return False
         self._now = max(self._now, at)
-        first = self._exchange.state.seq + 1
+        first = self.exchange.state.seq + 1
         self._ids.load(ids)
-        outcome = self._exchange.handle(_TICK, SYSTEM, self._now)
+        outcome = self.exchange.handle(_TICK, SYSTEM, self._now)
         self._decisions += 1
+        self._changed = True
         reply = outcome.reply
         self._due = reply.next_due if isinstance(reply, cmd.Ticked) else None
         if self._due is not None and self._due <= self._now and not outcome.events:
@@ -197,11 +209,21 @@ class ClosedLoop:
         If no tick was recorded for it, the usual delay of the clock is added.
         """
         prepared = self._prepared
-        place = bisect_left(prepared.tick_times, max(due, self._now))
+        place = self._place_of_tick(due)
         at = self._recorded_tick(due, place)
         if at < 0:
             return due + self._trace.lag_us, ()
         return at, self._trace.steps[prepared.ticks[place]].ids
+
+    def _place_of_tick(self, due: int) -> int:
+        """Return the place of the first recorded tick from now on that is not before a time."""
+        times, now, place = self._prepared.tick_times, self._now, self._tick_place
+        while place < len(times) and times[place] < now:
+            place += 1
+        self._tick_place = place
+        if place < len(times) and times[place] < due:
+            return bisect_left(times, due, place)
+        return place
 
     def _recorded_tick(self, due: int, place: int) -> int:
         """Return the time of a recorded tick if it may have been for a due timer, otherwise -1."""
@@ -244,15 +266,16 @@ class ClosedLoop:
             events = prepared.applied[index]
             if isinstance(events[0], _HARMLESS):
                 self._now = max(self._now, at)
-                first = self._exchange.state.seq + 1
-                self._exchange.replay(events)
+                first = self.exchange.state.seq + 1
+                self.exchange.replay(events)
+                self._changed = True
                 self._tracker.follow(first, events)
             return
         if isinstance(command, cmd.AdoptPolicy) and self._policy is not None:
-            if self._exchange.state.has_policy:
+            if self.exchange.state.has_policy:
                 return
             command = cmd.AdoptPolicy(self._policy, "lab")
-        elif isinstance(command, cmd.ReportWaker) and (record := self._exchange.state.wakes.get(command.agent)):
+        elif isinstance(command, cmd.ReportWaker) and (record := self.exchange.state.wakes.get(command.agent)):
             command = msgspec.structs.replace(command, wake=record.wake)  # a wake of the replay has another id
         elif step.polls:
             command = self._polled(step, at)
@@ -267,7 +290,7 @@ class ClosedLoop:
         session = step.body["session"]
         if step.ask == "Heartbeat" and self._free.get(step.agent, 0) > at:
             return cmd.Heartbeat(session)
-        limit = self._exchange.state.policy.limits.drain_max
+        limit = self.exchange.state.policy.limits.drain_max
         return cmd.Drain(session, limit)
 
     def _call(self, poller: Poller, at: int, command: Command, caller: Caller) -> None:
@@ -283,7 +306,7 @@ class ClosedLoop:
     def _ask(self, at: int, command: Command, caller: Caller, ids: tuple[str, ...]) -> Reply:
         if at > self._now:
             self._now = at
-        exchange = self._exchange
+        exchange = self.exchange
         first = exchange.state.seq + 1
         self._ids.load(ids)
         outcome = exchange.handle(command, caller, self._now)
@@ -297,6 +320,7 @@ class ClosedLoop:
                 raise error_for(reply)  # Nothing can be decided without a policy.
             self._missed += 1
         if events:
+            self._changed = True
             self._follow(first, events)
         return reply
 
@@ -382,7 +406,7 @@ class ClosedLoop:
         """Schedule a command that was not recorded."""
         caller = self._callers.get(agent)
         if caller is None:
-            known = self._exchange.state.agents.get(agent)
+            known = self.exchange.state.agents.get(agent)
             caller = Caller(agent, "primary" if known is None else known.role)
             if known is not None:
                 self._callers[agent] = caller
