@@ -26,8 +26,8 @@ from tocsin.core.tick import quiet_until
 from tocsin.lab.replays.replay import PART_BITS, Ids, PreparedTrace, Replay, begin
 from tocsin.lab.traces.anchors import offer_anchor, wake_anchor
 from tocsin.lab.traces.message_history import MessageHistory
-from tocsin.lab.traces.step_commands import command_of
-from tocsin.lab.traces.trace import ConsumerAction, EnvelopeDraft, Poller, Step
+from tocsin.lab.traces.recorded_envelope import recorded_envelope
+from tocsin.lab.traces.trace import ConsumerAction, Poller
 
 __all__ = ["ClosedLoop", "closed_loop"]
 
@@ -39,6 +39,8 @@ _HARMLESS = (ev.SendRefused, ev.FramesShed, ev.LeaseRefused)
 _SENDS: Final = (cmd.Send, cmd.SendRequest, cmd.Publish)
 _ADOPT: Final = cmd.AdoptPolicy
 _CONFIRM: Final = cmd.Confirm
+_DRAIN: Final = cmd.Drain
+_TICKED: Final = cmd.Ticked
 _OFFERED: Final = ev.MessageOffered
 _ACCEPTED: Final = ev.MessageAccepted
 #: The most frequent of the events that nothing waits for.
@@ -64,7 +66,9 @@ class ClosedLoop:
         self._clock_us = clock_us
         self._ids = Ids()
         self.exchange, self._tracker = begin(trace, policy, self._ids)
-        self._consumer_models = {(model.recipient, model.message_type): model.examples for model in trace.consumers}
+        self._steps = prepared.steps
+        #: Examples of how consumers handle messages, by recipient and type; decoded when the first is needed.
+        self._examples: dict[tuple[str, str], list[tuple[ConsumerAction, ...]]] | None = None
         #: Time at which each agent is free.
         self._free: dict[str, int] = {}
         #: Cursor of the last drain of each poller's session.
@@ -86,7 +90,7 @@ class ClosedLoop:
         self._tick_place = 0
         self._decisions = self._missed = 0
         self._callers: dict[str, Caller] = {}
-        self._waiting = dict(prepared.waiting)
+        self._offers, self._waiting = dict(prepared.offers), dict(prepared.waiting)
         #: Next of the drains of each session that wait for the previous one.
         self._drained: dict[str, int] = {}
         self._pollers = {poller.session: poller for poller in trace.pollers}
@@ -96,7 +100,7 @@ class ClosedLoop:
 
     def run(self) -> Replay:
         """Run the window."""
-        steps, ends_at, heap, clock_us = self._trace.steps, self._trace.ends_at, self._heap, self._clock_us
+        steps, ends_at, heap, clock_us = self._steps, self._trace.ends_at, self._heap, self._clock_us
         roots, place = self._roots(), 0
         root, root_at, order = -1, ends_at, 0
         if roots:
@@ -144,7 +148,7 @@ class ClosedLoop:
 
     def _roots(self) -> list[int]:
         """Return the steps that keep their recorded time; under another policy no recorded one is adopted."""
-        roots, steps = self._prepared.roots, self._trace.steps
+        roots, steps = self._prepared.roots, self._steps
         if self._policy is None or not self._trace.snapshot:
             return roots
         return [index for index in roots if steps[index].ask != "AdoptPolicy"]
@@ -197,7 +201,7 @@ class ClosedLoop:
         self._decisions += 1
         self._changed = True
         reply = outcome.reply
-        self._due = reply.next_due if isinstance(reply, cmd.Ticked) else None
+        self._due = reply.next_due if type(reply) is _TICKED else None
         if self._due is not None and self._due <= self._now and not outcome.events:
             self._due = self._now + self._clock_us
         self._follow(first, outcome.events)
@@ -213,7 +217,7 @@ class ClosedLoop:
         at = self._recorded_tick(due, place)
         if at < 0:
             return due + self._trace.lag_us, ()
-        return at, self._trace.steps[prepared.ticks[place]].ids
+        return at, self._steps[prepared.ticks[place]].ids
 
     def _place_of_tick(self, due: int) -> int:
         """Return the place of the first recorded tick from now on that is not before a time."""
@@ -236,9 +240,9 @@ class ClosedLoop:
         """Run the next reaction; receipts of one agent at the same time are combined."""
         heap = self._heap
         at, _, command, caller, index = heappop(heap)
-        if heap and heap[0][0] == at and isinstance(command, cmd.Confirm):
+        if heap and heap[0][0] == at and type(command) is _CONFIRM:
             names = list(command.message_ids)
-            while heap and heap[0][0] == at and isinstance(follower := heap[0][2], cmd.Confirm):
+            while heap and heap[0][0] == at and type(follower := heap[0][2]) is _CONFIRM:
                 if heap[0][3] != caller:
                     break
                 names += follower.message_ids
@@ -254,7 +258,7 @@ class ClosedLoop:
     def _step(self, index: int, at: int, command: Command | None = None) -> None:
         """Run a recorded step."""
         prepared = self._prepared
-        step, caller = self._trace.steps[index], prepared.callers[index]
+        step, caller = self._steps[index], prepared.callers[index]
         if command is None:
             command = prepared.commands[index]
         if prepared.plain[index]:
@@ -277,21 +281,20 @@ class ClosedLoop:
             command = cmd.AdoptPolicy(self._policy, "lab")
         elif isinstance(command, cmd.ReportWaker) and (record := self.exchange.state.wakes.get(command.agent)):
             command = msgspec.structs.replace(command, wake=record.wake)  # a wake of the replay has another id
-        elif step.polls:
-            command = self._polled(step, at)
+        elif step.polls and isinstance(command, cmd.Drain | cmd.Heartbeat):
+            command = self._polled(command, caller.agent, at)
         self._ask(at, command, caller, step.ids)
         if index in prepared.awaited_steps:
             self._trigger(f"s {index}", at)
-        if step.ask == "Drain":
-            self._next_drain(step, at)
+        if type(recorded := prepared.commands[index]) is _DRAIN:
+            self._next_drain(recorded.session, at)
 
-    def _polled(self, step: Step, at: int) -> Command:
+    def _polled(self, recorded: cmd.Drain | cmd.Heartbeat, agent: str, at: int) -> Command:
         """Return a drain for a recorded call that found nothing waiting, or a heartbeat if the agent is busy."""
-        session = step.body["session"]
-        if step.ask == "Heartbeat" and self._free.get(step.agent, 0) > at:
-            return cmd.Heartbeat(session)
+        if isinstance(recorded, cmd.Heartbeat) and self._free.get(agent, 0) > at:
+            return recorded
         limit = self.exchange.state.policy.limits.drain_max
-        return cmd.Drain(session, limit)
+        return cmd.Drain(recorded.session, limit)
 
     def _call(self, poller: Poller, at: int, command: Command, caller: Caller) -> None:
         """Run a call of a poller: it quotes the cursor of its last drain."""
@@ -327,12 +330,14 @@ class ClosedLoop:
     def _follow(self, first: int, events: list[Event]) -> None:
         tracker, awaited, seq = self._tracker, self._prepared.awaited_messages, first
         for event in events:
-            tracker.follow_one(seq, event)
-            seq += 1
             kind = type(event)
             if kind is _OFFERED:
                 self._offered(event)  # type: ignore[arg-type]
-            elif kind is _ACCEPTED:
+                seq += 1
+                continue
+            tracker.follow_one(seq, event)
+            seq += 1
+            if kind is _ACCEPTED:
                 if event.message_id in awaited:  # type: ignore[union-attr]
                     self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
             elif kind in _SETTLING:
@@ -347,28 +352,37 @@ class ClosedLoop:
                 self._trigger(wake_anchor(agent, number), event.at)
 
     def _offered(self, event: ev.MessageOffered) -> None:
-        history = self._tracker.histories.get(event.message)
+        offer, at = event.offer, event.at
+        history = self._tracker.follow_offer(event.message, offer, at)
         if history is None:
             return
-        signal, offer = history.signal, event.offer
+        signal = history.signal
         known = self._prepared.known.get(signal)
-        if known is not None and offer <= known[1] and known[0] == history.recipient:
-            self._trigger(offer_anchor(offer, signal), event.at)
+        if known is None or offer > known.offers or known.recipient != history.recipient:
+            self._react_by_example(history, offer, at)
+        elif offer == 1:
+            waiting = self._offers.get(signal)
+            if waiting is not None:
+                del self._offers[signal]
+                self._schedule_steps(waiting, at)
         else:
-            self._react_by_example(history, event)
+            self._trigger(offer_anchor(offer, signal), at)
 
     def _trigger(self, anchor: str, at: int) -> None:
         """Schedule the steps that wait for an anchor."""
         waiting = self._waiting.pop(anchor, None)
-        if waiting is None:
-            return
-        steps, prepared, heap = self._trace.steps, self._prepared, self._heap
+        if waiting is not None:
+            self._schedule_steps(waiting, at)
+
+    def _schedule_steps(self, waiting: list[int], at: int) -> None:
+        """Schedule steps whose anchor has happened."""
+        steps, prepared, heap = self._steps, self._prepared, self._heap
         for place in waiting:
             index, part = place >> PART_BITS, place & _PART
             step = steps[index]
             due = at + step.delay_us[part]
             if step.serial:
-                agent = step.agent
+                agent = prepared.callers[index].agent
                 due += max(0, self._free.get(agent, 0) - at)
                 self._free[agent] = due
             command = prepared.commands[index]
@@ -378,19 +392,17 @@ class ClosedLoop:
                 command = cmd.Confirm((command.message_ids[part],))
             heappush(heap, (due, index << _ORDER_BITS | part, command, prepared.callers[index], index))
 
-    def _next_drain(self, step: Step, at: int) -> None:
+    def _next_drain(self, session: str, at: int) -> None:
         """Schedule the next drain of a session, after this one or after the work that it brought."""
-        session = step.body["session"]
         waiting, place = self._prepared.drains.get(session, _NONE), self._drained.get(session, 0)
         if place >= len(waiting):
             return
         index = waiting[place]
         self._drained[session] = place + 1
-        after = self._trace.steps[index]
-        begin = max(at, self._free.get(after.agent, 0)) if after.serial else at
+        after, caller = self._steps[index], self._prepared.callers[index]
+        begin = max(at, self._free.get(caller.agent, 0)) if after.serial else at
         command = self._prepared.commands[index]
         if command is not None:
-            caller = self._prepared.callers[index]
             heappush(self._heap, (begin + after.delay_us[0], index << _ORDER_BITS, command, caller, index))
 
     def _poll(self, poller: Poller, at: int) -> None:
@@ -413,17 +425,21 @@ class ClosedLoop:
         self._scheduled += 1
         heappush(self._heap, (at, self._scheduled << _ORDER_BITS, command, caller, -1))
 
-    def _react_by_example(self, history: MessageHistory, event: ev.MessageOffered) -> None:
+    def _react_by_example(self, history: MessageHistory, offer: int, offered_at: int) -> None:
         """Schedule the reactions to an offer that was not recorded, from an example of its consumer."""
         recipients = (history.recipient, f"{history.recipient.rpartition('-')[0]}-*", "*")
         kinds = [(recipient, kind) for kind in (history.message_type, "*") for recipient in recipients]
-        examples = next((self._consumer_models[kind] for kind in kinds if kind in self._consumer_models), None)
+        models = self._examples
+        if models is None:
+            models = {(model.recipient, model.message_type): model.examples for model in self._trace.consumers}
+            self._examples = models
+        examples = next((models[kind] for kind in kinds if kind in models), None)
         if not examples:
             return
-        chosen = examples[crc32(f"{self._seed} {history.signal} {event.offer}".encode()) % len(examples)]
-        worked = event.at
+        chosen = examples[crc32(f"{self._seed} {history.signal} {offer}".encode()) % len(examples)]
+        worked = offered_at
         for number, action in enumerate(chosen):
-            at = worked if action.ask == "Send" else event.at
+            at = worked if action.ask == "Send" else offered_at
             if action.serial:
                 at = max(at, self._free.get(history.recipient, 0))
                 self._free[history.recipient] = at + action.delay_us
@@ -446,18 +462,19 @@ def _command_of_action(action: ConsumerAction, history: MessageHistory, at: int,
             return cmd.MarkProcessed(history.signal)
     message_id = f"{history.signal.replace(':', '_')}_{number}"
     thread = history.signal.partition(":")[0]
-    envelope = EnvelopeDraft(
+    envelope = recorded_envelope(
         message_id,
+        history.recipient,
+        "AdHoc",
         history.sender,
         "*",
-        "AdHoc",
         action.message_type,
         VERSIONS[-1],
         at,
         correlation_id=thread,
         **action.body,
     )
-    return command_of(Step(at, history.recipient, "", "Send", {}, envelope))
+    return cmd.Send(envelope)
 
 
 _TICK: Final = cmd.Tick()
