@@ -76,6 +76,7 @@ CARRYING = [
     "tocsin/lab/replays/closed_loop.py",
     "tocsin/lab/replays/replay.py",
     "tocsin/lab/traces/anchors.py",
+    "tocsin/lab/traces/message_history.py",
     "tocsin/lab/traces/message_tracker.py",
     "tocsin/lab/traces/step_commands.py",
 ]

@@ -6,7 +6,8 @@ from tests.lab.histories import settings
 from tocsin.lab.figures.comparison import Difference, compared, figures_of, windows_needed
 from tocsin.lab.figures.measures import ALL, Row, measured
 from tocsin.lab.replays.replay import Replay
-from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
+from tocsin.lab.traces.message_history import MessageHistory
+from tocsin.lab.traces.trace import RefusedSend
 
 SECOND = 1_000_000
 

@@ -27,8 +27,8 @@ def trace() -> Trace:
 
 def verdict(trace: Trace) -> list[str]:
     made = PreparedTrace(trace)
-    opened = fidelity_of(trace, open_loop(made), stamps=True)
-    closed = fidelity_of(trace, closed_loop(made, None, 1, SETTINGS.clock_us), stamps=False)
+    opened = fidelity_of(made, open_loop(made), stamps=True)
+    closed = fidelity_of(made, closed_loop(made, None, 1, SETTINGS.clock_us), stamps=False)
     return summarise([trace.window], [opened], [closed], SETTINGS).unfaithful
 
 

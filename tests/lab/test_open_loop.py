@@ -22,12 +22,13 @@ ASSIGNMENT = {
 
 
 def exact(trace: Trace) -> None:
-    replay = open_loop(PreparedTrace(trace))
+    prepared = PreparedTrace(trace)
+    replay = open_loop(prepared)
     assert replay.differs == ""
     assert (replay.exact, replay.events) == (len(trace.steps), trace.events)
     assert replay.histories == trace.histories
     assert replay.refused == trace.refused
-    fidelity = fidelity_of(trace, replay, stamps=True)
+    fidelity = fidelity_of(prepared, replay, stamps=True)
     assert (fidelity.same, fidelity.distance) == (fidelity.messages, 0.0)
 
 
@@ -102,7 +103,7 @@ def test_names_notes_and_changed_payloads_come_back_as_they_were_asked() -> None
     past.advance(1)
     past.tell(cmd.DecideApproval(next(iter(past.exchange.state.approvals)), "approve", "", {"steps": 1}), director)
     (trace,) = traces_of(past.events)
-    asked = {step.ask: command_of(step) for step in trace.steps if step.ask != "AdoptPolicy"}
+    asked = {step.ask: command_of(step, step.ask) for step in trace.steps if step.ask != "AdoptPolicy"}
     assert asked["RegisterAgent"] == cmd.RegisterAgent("AdHoc"), "the type that it kept"
     lease = asked["AcquireLease"]
     assert isinstance(lease, cmd.AcquireLease)

@@ -17,7 +17,8 @@ from tocsin.core.waiting.waits import BREAKERS
 from tocsin.lab.figures.measures import measured_parts
 from tocsin.lab.replays.replay import Replay
 from tocsin.lab.traces.event_sources import Source, find_source
-from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
+from tocsin.lab.traces.message_history import MessageHistory
+from tocsin.lab.traces.trace import RefusedSend
 from tocsin.lab.trial import try_advice
 from tocsin.pipeline.advice import Advice, Advised, Goal
 from tocsin.policies import parse_policy

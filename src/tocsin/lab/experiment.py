@@ -27,6 +27,8 @@ __all__ = ["IN_FORCE", "Candidate", "Experiment"]
 IN_FORCE = "in force"
 #: Version of the results' format; results of another one are made anew.
 _FORMAT = 2
+#: Version of the traces' format; history is recorded anew if its traces have another one.
+TRACES = 2
 _RECORDED = msgspec.json.Decoder(RecordedTraces)
 _RESULT = msgspec.json.Decoder(ReplayResult)
 
@@ -65,7 +67,7 @@ class Experiment:
         tasks = []
         for source in find_source(events, projects):
             options = (self.settings.window_s, self.settings.think_max_s, self.settings.examples_max)
-            key = msgspec.json.encode((source, *options), order="sorted")
+            key = msgspec.json.encode((TRACES, source, *options), order="sorted")
             name = hashlib.blake2b(key, digest_size=8).hexdigest()
             out = self._folder / "traces" / f"{name}.json"
             tasks.append(RecordTask(source, str(self._folder / "traces"), self.settings, str(out)))
@@ -75,7 +77,7 @@ class Experiment:
     def add(self, trace: Trace) -> None:
         """Add a trace that was made elsewhere, such as a scenario's."""
         path = save_trace(self._folder / "traces", trace)
-        self.windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.histories)))
+        self.windows.append(Window(trace.project, trace.window, str(path), trace.events, trace.messages))
 
     def between(self, since: str | None, until: str | None) -> None:
         """Keep only the windows of the given days."""

@@ -11,7 +11,8 @@ from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.lab.scenario import Duration, Handling, LeaseContention, Load, RandomDuration, Scenario, Team
 from tocsin.lab.settings import Settings
-from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, EnvelopeDraft, Poller, Step, Trace
+from tocsin.lab.traces.recorded_envelope import recorded_envelope
+from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, Poller, Step, Trace, encoded_consumers
 from tocsin.policies import default_policy
 
 __all__ = ["build_traces"]
@@ -48,7 +49,8 @@ def _run(scenario: Scenario, settings: Settings, number: int) -> Trace:
     begin = _BEGIN + _JOINING_US
     ends_at = begin + round(scenario.duration_s * _SECOND)
     document = document_of(default_policy())
-    steps = [Step(_BEGIN, SYSTEM.agent, SYSTEM.role, "AdoptPolicy", {"policy": document, "reason": "scenario"})]
+    adopted = {"policy": document, "reason": "scenario"}
+    steps = [Step(_BEGIN, SYSTEM.agent, SYSTEM.role, "AdoptPolicy", body=adopted)]
     pollers: list[Poller] = []
     consumers: list[ConsumerModel] = []
     for name, team in scenario.teams.items():
@@ -69,10 +71,9 @@ def _run(scenario: Scenario, settings: Settings, number: int) -> Trace:
         snapshot=b"",
         policy=None,
         steps=steps + arrivals,
-        histories=[],
         refused=[],
         events=0,
-        consumers=consumers,
+        consumer_data=encoded_consumers(consumers),
         pollers=pollers,
         recorded=False,
     )
@@ -93,12 +94,12 @@ def _join(
     phases = random.random(len(members))
     for agent, phase in zip(members, phases, strict=True):
         body = {"type": team.type, "versions": (VERSIONS[-1],)}
-        steps.append(Step(_BEGIN, agent, team.role, "RegisterAgent", body))
+        steps.append(Step(_BEGIN, agent, team.role, "RegisterAgent", body=body))
         if team.session == "none":
             continue
         session = f"ses_{agent}"
         opened = {"kind": team.session, "window": team.window}
-        steps.append(Step(_BEGIN, agent, team.role, "OpenSession", opened, ids=(session,)))
+        steps.append(Step(_BEGIN, agent, team.role, "OpenSession", ids=(session,), body=opened))
         limit = team.takes if team.session == "piggyback" else 0
         first = begin + (every_us if team.agents == 1 else max(1, round(phase * every_us)))
         pollers.append(Poller(agent, team.role, session, limit, first, max(1, every_us)))
@@ -166,11 +167,12 @@ def _arrivals(
         if receiver == name:
             receiver = recipients[(recipient + 1) % len(recipients)]
         at = begin + round(seconds * _SECOND)
-        envelope = EnvelopeDraft(
+        envelope = recorded_envelope(
             f"msg_{next(serial):09d}_0",
+            name,
+            sender_type,
             receiver,
             "*",
-            sender_type,
             load.type,
             VERSIONS[-1],
             at,
@@ -178,7 +180,7 @@ def _arrivals(
             importance=load.importance,
             metadata=metadata,
         )
-        steps.append(Step(at, name, role, "Send", {}, envelope))
+        steps.append(Step(at, name, role, "Send", envelope=envelope))
     return steps
 
 
@@ -206,8 +208,8 @@ def _lease_steps(scenario: Scenario, contention: LeaseContention, begin: int, se
             role = scenario.teams[agent.rpartition("-")[0]].role
             number = next(serial)
             first, second = f"lse_{number}_1", f"lse_{number}_2"
-            first_step = Step(at, agent, role, "AcquireLease", {"exclusive": (order[0],), "lease": first})
-            second_step = Step(at, agent, role, "AcquireLease", {"exclusive": (order[1],), "lease": second})
+            first_step = Step(at, agent, role, "AcquireLease", body={"exclusive": (order[0],), "lease": first})
+            second_step = Step(at, agent, role, "AcquireLease", body={"exclusive": (order[1],), "lease": second})
             second_step.after, second_step.delay_us = (f"g {first}",), (gap_us,)
             steps += [first_step, second_step]
             for lease, anchor, delay_us in (
@@ -215,7 +217,7 @@ def _lease_steps(scenario: Scenario, contention: LeaseContention, begin: int, se
                 (first, f"g {second}", hold_us),
                 (first, f"x {second}", 0),
             ):
-                step = Step(at, agent, role, "ReleaseLease", {"lease": lease})
+                step = Step(at, agent, role, "ReleaseLease", body={"lease": lease})
                 step.after, step.delay_us = (anchor,), (delay_us,)
                 steps.append(step)
     return steps

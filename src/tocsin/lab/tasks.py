@@ -113,7 +113,7 @@ def _record(task: RecordTask) -> RecordedTraces:
     windows = []
     for trace in record(task.source.project, read_events(task.source), task.settings, task.settings.window_us):
         path = save_trace(Path(task.folder), trace)
-        windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.histories)))
+        windows.append(Window(trace.project, trace.window, str(path), trace.events, trace.messages))
         gc.collect()
     return RecordedTraces(windows)
 
@@ -124,7 +124,7 @@ def _replay(task: ReplayTask) -> ReplayResult:
     stamps = task.loop == "open"
     replay = open_loop(prepared, policy) if stamps else closed_loop(prepared, policy, task.seed, task.clock_us)
     beside = policy is None and prepared.trace.recorded
-    fidelity = fidelity_of(prepared.trace, replay, stamps=stamps) if beside else None
+    fidelity = fidelity_of(prepared, replay, stamps=stamps) if beside else None
     rows = measured(replay, prepared.trace.ends_at, task.starved_us)
     return ReplayResult(rows, fidelity, replay.events, replay.decisions, replay.missed)
 

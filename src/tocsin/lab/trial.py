@@ -96,8 +96,8 @@ class _Trial:
         opened, closed = open_loop(self._prepared), self._closed(None)
         fidelity = summarise(
             [self._trace.project],
-            [fidelity_of(self._trace, opened, stamps=True)],
-            [fidelity_of(self._trace, closed, stamps=False)],
+            [fidelity_of(self._prepared, opened, stamps=True)],
+            [fidelity_of(self._prepared, closed, stamps=False)],
             self._settings,
         )
         if not fidelity.faithful:

@@ -12,11 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.core.errors import refusal
-from tocsin.lab.figures.measures import waits_of
-from tocsin.lab.figures.tallies import same_outcomes
-from tocsin.lab.replays.replay import Replay
+from tocsin.lab.figures.tallies import recorded_waits, same_histories, same_outcomes, waits_until_offered
+from tocsin.lab.replays.replay import PreparedTrace, Replay
 from tocsin.lab.settings import Settings
-from tocsin.lab.traces.trace import Trace
 
 __all__ = ["Fidelity", "FidelitySummary", "fidelity_of", "require_fidelity", "summarise"]
 
@@ -56,17 +54,22 @@ class FidelitySummary(msgspec.Struct):
     faithful: bool
 
 
-def fidelity_of(trace: Trace, replay: Replay, *, stamps: bool) -> Fidelity:
+def fidelity_of(prepared: PreparedTrace, replay: Replay, *, stamps: bool) -> Fidelity:
     """Compare a replay with its recording."""
-    messages, same = same_outcomes(trace.histories, replay.histories, stamps=stamps)
+    recorded, replayed = prepared.known, replay.histories
+    messages, same = same_histories(prepared.trace.histories, replayed) if stamps else same_outcomes(recorded, replayed)
     return Fidelity(
         messages=messages,
         same=same,
-        steps=len(trace.steps) if stamps else 0,
+        steps=len(prepared.trace.steps) if stamps else 0,
         exact=replay.exact,
-        distance=distance(waits_of(trace.histories), waits_of(replay.histories)),
+        distance=distance(_sorted(recorded_waits(recorded.values())), _sorted(waits_until_offered(replayed))),
         differs=replay.differs,
     )
+
+
+def _sorted(waits: list[int]) -> npt.NDArray[np.int64]:
+    return np.sort(np.asarray(waits, dtype=np.int64))
 
 
 def distance(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> float:

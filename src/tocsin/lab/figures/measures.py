@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from tocsin.core.commands import SYSTEM
 from tocsin.core.protocol.priority import Priority, priority_name
-from tocsin.lab.figures.tallies import Tally, tally_by_level, waits_until_offered
+from tocsin.lab.figures.tallies import Tally, tally_by_level
 from tocsin.lab.replays.replay import Replay
-from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
+from tocsin.lab.traces.trace import RefusedSend
 
-__all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "measured_parts", "quantile", "waits_of"]
+__all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "measured_parts", "quantile"]
 
 #: Level of the row for the whole project.
 ALL = -1
@@ -187,11 +187,6 @@ def _histogram(waits: list[int]) -> list[int]:
     places = np.searchsorted(_EDGES, np.asarray(waits, dtype=np.float64), side="left")
     counts: list[int] = np.bincount(np.minimum(places, _BUCKETS)).tolist()
     return counts
-
-
-def waits_of(histories: Sequence[MessageHistory]) -> npt.NDArray[np.int64]:
-    """Return the waiting times for the first offer, sorted, microseconds."""
-    return np.sort(np.asarray(waits_until_offered(histories), dtype=np.int64))
 
 
 def levels() -> list[int]:

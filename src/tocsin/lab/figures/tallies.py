@@ -1,12 +1,13 @@
 """Counts over the histories of a replay, apart from the figures that are stored, so that they can be compiled."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tocsin.core.commands import SYSTEM
 from tocsin.lab.traces.message_history import MessageHistory
+from tocsin.lab.traces.trace import RecordedMessage
 
-__all__ = ["Tally", "same_outcomes", "tally_by_level", "waits_until_offered"]
+__all__ = ["Tally", "recorded_waits", "same_histories", "same_outcomes", "tally_by_level", "waits_until_offered"]
 
 _BUS: Final = SYSTEM.agent
 
@@ -93,22 +94,25 @@ def tally_by_level(
     return tallies, directed
 
 
-def same_outcomes(
-    recorded: Sequence[MessageHistory], replayed: Sequence[MessageHistory], *, stamps: bool
-) -> tuple[int, int]:
-    """Return the number of messages in either, and of those with the same outcome; with `stamps` and timestamps."""
-    known = {history.signal: history for history in recorded}
+def same_outcomes(known: dict[str, RecordedMessage], replayed: Sequence[MessageHistory]) -> tuple[int, int]:
+    """Return the number of messages that were recorded or replayed, and of those with the same outcome."""
     found = {history.signal: history for history in replayed}
     messages, same = len(known), 0
     for signal, history in found.items():
-        other = known.get(signal)
-        if other is None:
+        recorded = known.get(signal)
+        if recorded is None:
             messages += 1
-        elif stamps:
-            same += other == history
-        elif other.state == history.state and other.reason == history.reason:
+        elif recorded.state == history.state and recorded.reason == history.reason:
             same += 1
     return messages, same
+
+
+def same_histories(recorded: Sequence[MessageHistory], replayed: Sequence[MessageHistory]) -> tuple[int, int]:
+    """Return the number of messages that were recorded or replayed, and of those with the same timestamps too."""
+    known = {history.signal: history for history in recorded}
+    found = {history.signal: history for history in replayed}
+    same = len([signal for signal, history in found.items() if known.get(signal) == history])
+    return len(known.keys() | found.keys()), same
 
 
 def waits_until_offered(histories: Sequence[MessageHistory]) -> list[int]:
@@ -118,4 +122,14 @@ def waits_until_offered(histories: Sequence[MessageHistory]) -> list[int]:
         offered_at = history.first_offered_at
         if offered_at:
             waits.append(max(0, offered_at - history.accepted_at))
+    return waits
+
+
+def recorded_waits(messages: Iterable[RecordedMessage]) -> list[int]:
+    """Return the recorded waiting times for the first offer, microseconds."""
+    waits: list[int] = []
+    for message in messages:
+        offered_at = message.first_offered_at
+        if offered_at:
+            waits.append(max(0, offered_at - message.accepted_at))
     return waits

@@ -26,8 +26,8 @@ from tocsin.core.tick import quiet_until
 from tocsin.lab.replays.replay import PART_BITS, Ids, PreparedTrace, Replay, begin
 from tocsin.lab.traces.anchors import offer_anchor, wake_anchor
 from tocsin.lab.traces.message_history import MessageHistory
-from tocsin.lab.traces.step_commands import command_of
-from tocsin.lab.traces.trace import ConsumerAction, EnvelopeDraft, Poller, Step
+from tocsin.lab.traces.recorded_envelope import recorded_envelope
+from tocsin.lab.traces.trace import ConsumerAction, Poller
 
 __all__ = ["ClosedLoop", "closed_loop"]
 
@@ -39,6 +39,8 @@ _HARMLESS = (ev.SendRefused, ev.FramesShed, ev.LeaseRefused)
 _SENDS: Final = (cmd.Send, cmd.SendRequest, cmd.Publish)
 _ADOPT: Final = cmd.AdoptPolicy
 _CONFIRM: Final = cmd.Confirm
+_DRAIN: Final = cmd.Drain
+_TICKED: Final = cmd.Ticked
 _OFFERED: Final = ev.MessageOffered
 _ACCEPTED: Final = ev.MessageAccepted
 #: The most frequent of the events that nothing waits for.
@@ -63,8 +65,10 @@ class ClosedLoop:
         self._seed = seed
         self._clock_us = clock_us
         self._ids = Ids()
-        self._exchange, self._tracker = begin(trace, policy, self._ids)
-        self._consumer_models = {(model.recipient, model.message_type): model.examples for model in trace.consumers}
+        self.exchange, self._tracker = begin(trace, policy, self._ids)
+        self._steps = prepared.steps
+        #: Examples of how consumers handle messages, by recipient and type; decoded when the first is needed.
+        self._examples: dict[tuple[str, str], list[tuple[ConsumerAction, ...]]] | None = None
         #: Time at which each agent is free.
         self._free: dict[str, int] = {}
         #: Cursor of the last drain of each poller's session.
@@ -80,9 +84,13 @@ class ClosedLoop:
         self._quiet_until = 0
         #: Time before which nothing was due when the time after it was computed: no tick can be before that.
         self._floor = self._no_tick_before = 0
+        #: Time before which no wheel is due, and whether it has to be computed anew.
+        self._wheels_at, self._changed = 0, True
+        #: Place of the first recorded tick that is not over.
+        self._tick_place = 0
         self._decisions = self._missed = 0
         self._callers: dict[str, Caller] = {}
-        self._waiting = dict(prepared.waiting)
+        self._offers, self._waiting = dict(prepared.offers), dict(prepared.waiting)
         #: Next of the drains of each session that wait for the previous one.
         self._drained: dict[str, int] = {}
         self._pollers = {poller.session: poller for poller in trace.pollers}
@@ -92,7 +100,7 @@ class ClosedLoop:
 
     def run(self) -> Replay:
         """Run the window."""
-        steps, ends_at, heap, clock_us = self._trace.steps, self._trace.ends_at, self._heap, self._clock_us
+        steps, ends_at, heap, clock_us = self._steps, self._trace.ends_at, self._heap, self._clock_us
         roots, place = self._roots(), 0
         root, root_at, order = -1, ends_at, 0
         if roots:
@@ -135,12 +143,12 @@ class ClosedLoop:
             events=self._tracker.events,
             decisions=self._decisions,
             missed=self._missed,
-            roles={name: agent.role for name, agent in self._exchange.state.agents.items()},
+            roles={name: agent.role for name, agent in self.exchange.state.agents.items()},
         )
 
     def _roots(self) -> list[int]:
         """Return the steps that keep their recorded time; under another policy no recorded one is adopted."""
-        roots, steps = self._prepared.roots, self._trace.steps
+        roots, steps = self._prepared.roots, self._steps
         if self._policy is None or not self._trace.snapshot:
             return roots
         return [index for index in roots if steps[index].ask != "AdoptPolicy"]
@@ -153,24 +161,31 @@ class ClosedLoop:
         """
         if not self._quiet_until:
             return True
-        floor = min(self._quiet_until, self._exchange.state.timers.not_before())
+        if self._changed:
+            self._wheels_at, self._changed = self.exchange.state.timers.not_before(), False
+        floor = min(self._quiet_until, self._wheels_at)
         if floor >= before:
             return False
         if floor < self._floor or before > self._no_tick_before:
             self._floor = floor
-            place = bisect_left(self._prepared.tick_times, max(floor, self._now))
-            self._no_tick_before = self._recorded_tick(floor, place)
+            self._no_tick_before = self._recorded_tick(floor, self._place_of_tick(floor))
             if self._no_tick_before < 0:
                 self._no_tick_before = floor + min(self._trace.lag_us, self._trace.lag_max_us)
         return before > self._no_tick_before
 
     def _check(self, until: int) -> bool:
-        """Ask the exchange for the next due time; run one tick if it is reached, and return whether there was one."""
-        exchange = self._exchange
-        self._due = exchange.next_due()
-        self._quiet_until = quiet_until(exchange.state, self._now)
-        self._checked_at = until
+        """Look up the next due time; run one tick if it is reached, and return whether there was one."""
+        self._due, self._checked_at = self.next_due(), until
         return self._tick(until)
+
+    def next_due(self) -> int | None:
+        """Return the next due time; without asking the exchange if it is that of a timer of a wheel."""
+        exchange, self._changed = self.exchange, True
+        due = exchange.state.timers.next_due() if self._quiet_until else None
+        if due is None or due >= self._quiet_until:
+            due = exchange.next_due()
+            self._quiet_until = quiet_until(exchange.state, self._now)
+        return due
 
     def _tick(self, until: int) -> bool:
         """Run one tick if a timer is due; return whether there was one."""
@@ -180,12 +195,13 @@ class ClosedLoop:
         if at > until:
             return False
         self._now = max(self._now, at)
-        first = self._exchange.state.seq + 1
+        first = self.exchange.state.seq + 1
         self._ids.load(ids)
-        outcome = self._exchange.handle(_TICK, SYSTEM, self._now)
+        outcome = self.exchange.handle(_TICK, SYSTEM, self._now)
         self._decisions += 1
+        self._changed = True
         reply = outcome.reply
-        self._due = reply.next_due if isinstance(reply, cmd.Ticked) else None
+        self._due = reply.next_due if type(reply) is _TICKED else None
         if self._due is not None and self._due <= self._now and not outcome.events:
             self._due = self._now + self._clock_us
         self._follow(first, outcome.events)
@@ -197,11 +213,21 @@ class ClosedLoop:
         If no tick was recorded for it, the usual delay of the clock is added.
         """
         prepared = self._prepared
-        place = bisect_left(prepared.tick_times, max(due, self._now))
+        place = self._place_of_tick(due)
         at = self._recorded_tick(due, place)
         if at < 0:
             return due + self._trace.lag_us, ()
-        return at, self._trace.steps[prepared.ticks[place]].ids
+        return at, self._steps[prepared.ticks[place]].ids
+
+    def _place_of_tick(self, due: int) -> int:
+        """Return the place of the first recorded tick from now on that is not before a time."""
+        times, now, place = self._prepared.tick_times, self._now, self._tick_place
+        while place < len(times) and times[place] < now:
+            place += 1
+        self._tick_place = place
+        if place < len(times) and times[place] < due:
+            return bisect_left(times, due, place)
+        return place
 
     def _recorded_tick(self, due: int, place: int) -> int:
         """Return the time of a recorded tick if it may have been for a due timer, otherwise -1."""
@@ -214,9 +240,9 @@ class ClosedLoop:
         """Run the next reaction; receipts of one agent at the same time are combined."""
         heap = self._heap
         at, _, command, caller, index = heappop(heap)
-        if heap and heap[0][0] == at and isinstance(command, cmd.Confirm):
+        if heap and heap[0][0] == at and type(command) is _CONFIRM:
             names = list(command.message_ids)
-            while heap and heap[0][0] == at and isinstance(follower := heap[0][2], cmd.Confirm):
+            while heap and heap[0][0] == at and type(follower := heap[0][2]) is _CONFIRM:
                 if heap[0][3] != caller:
                     break
                 names += follower.message_ids
@@ -232,7 +258,7 @@ class ClosedLoop:
     def _step(self, index: int, at: int, command: Command | None = None) -> None:
         """Run a recorded step."""
         prepared = self._prepared
-        step, caller = self._trace.steps[index], prepared.callers[index]
+        step, caller = self._steps[index], prepared.callers[index]
         if command is None:
             command = prepared.commands[index]
         if prepared.plain[index]:
@@ -244,31 +270,31 @@ class ClosedLoop:
             events = prepared.applied[index]
             if isinstance(events[0], _HARMLESS):
                 self._now = max(self._now, at)
-                first = self._exchange.state.seq + 1
-                self._exchange.replay(events)
+                first = self.exchange.state.seq + 1
+                self.exchange.replay(events)
+                self._changed = True
                 self._tracker.follow(first, events)
             return
         if isinstance(command, cmd.AdoptPolicy) and self._policy is not None:
-            if self._exchange.state.has_policy:
+            if self.exchange.state.has_policy:
                 return
             command = cmd.AdoptPolicy(self._policy, "lab")
-        elif isinstance(command, cmd.ReportWaker) and (record := self._exchange.state.wakes.get(command.agent)):
+        elif isinstance(command, cmd.ReportWaker) and (record := self.exchange.state.wakes.get(command.agent)):
             command = msgspec.structs.replace(command, wake=record.wake)  # a wake of the replay has another id
-        elif step.polls:
-            command = self._polled(step, at)
+        elif step.polls and isinstance(command, cmd.Drain | cmd.Heartbeat):
+            command = self._polled(command, caller.agent, at)
         self._ask(at, command, caller, step.ids)
         if index in prepared.awaited_steps:
             self._trigger(f"s {index}", at)
-        if step.ask == "Drain":
-            self._next_drain(step, at)
+        if type(recorded := prepared.commands[index]) is _DRAIN:
+            self._next_drain(recorded.session, at)
 
-    def _polled(self, step: Step, at: int) -> Command:
+    def _polled(self, recorded: cmd.Drain | cmd.Heartbeat, agent: str, at: int) -> Command:
         """Return a drain for a recorded call that found nothing waiting, or a heartbeat if the agent is busy."""
-        session = step.body["session"]
-        if step.ask == "Heartbeat" and self._free.get(step.agent, 0) > at:
-            return cmd.Heartbeat(session)
-        limit = self._exchange.state.policy.limits.drain_max
-        return cmd.Drain(session, limit)
+        if isinstance(recorded, cmd.Heartbeat) and self._free.get(agent, 0) > at:
+            return recorded
+        limit = self.exchange.state.policy.limits.drain_max
+        return cmd.Drain(recorded.session, limit)
 
     def _call(self, poller: Poller, at: int, command: Command, caller: Caller) -> None:
         """Run a call of a poller: it quotes the cursor of its last drain."""
@@ -283,7 +309,7 @@ class ClosedLoop:
     def _ask(self, at: int, command: Command, caller: Caller, ids: tuple[str, ...]) -> Reply:
         if at > self._now:
             self._now = at
-        exchange = self._exchange
+        exchange = self.exchange
         first = exchange.state.seq + 1
         self._ids.load(ids)
         outcome = exchange.handle(command, caller, self._now)
@@ -297,18 +323,21 @@ class ClosedLoop:
                 raise error_for(reply)  # Nothing can be decided without a policy.
             self._missed += 1
         if events:
+            self._changed = True
             self._follow(first, events)
         return reply
 
     def _follow(self, first: int, events: list[Event]) -> None:
         tracker, awaited, seq = self._tracker, self._prepared.awaited_messages, first
         for event in events:
-            tracker.follow_one(seq, event)
-            seq += 1
             kind = type(event)
             if kind is _OFFERED:
                 self._offered(event)  # type: ignore[arg-type]
-            elif kind is _ACCEPTED:
+                seq += 1
+                continue
+            tracker.follow_one(seq, event)
+            seq += 1
+            if kind is _ACCEPTED:
                 if event.message_id in awaited:  # type: ignore[union-attr]
                     self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
             elif kind in _SETTLING:
@@ -323,28 +352,37 @@ class ClosedLoop:
                 self._trigger(wake_anchor(agent, number), event.at)
 
     def _offered(self, event: ev.MessageOffered) -> None:
-        history = self._tracker.histories.get(event.message)
+        offer, at = event.offer, event.at
+        history = self._tracker.follow_offer(event.message, offer, at)
         if history is None:
             return
-        signal, offer = history.signal, event.offer
+        signal = history.signal
         known = self._prepared.known.get(signal)
-        if known is not None and offer <= known[1] and known[0] == history.recipient:
-            self._trigger(offer_anchor(offer, signal), event.at)
+        if known is None or offer > known.offers or known.recipient != history.recipient:
+            self._react_by_example(history, offer, at)
+        elif offer == 1:
+            waiting = self._offers.get(signal)
+            if waiting is not None:
+                del self._offers[signal]
+                self._schedule_steps(waiting, at)
         else:
-            self._react_by_example(history, event)
+            self._trigger(offer_anchor(offer, signal), at)
 
     def _trigger(self, anchor: str, at: int) -> None:
         """Schedule the steps that wait for an anchor."""
         waiting = self._waiting.pop(anchor, None)
-        if waiting is None:
-            return
-        steps, prepared, heap = self._trace.steps, self._prepared, self._heap
+        if waiting is not None:
+            self._schedule_steps(waiting, at)
+
+    def _schedule_steps(self, waiting: list[int], at: int) -> None:
+        """Schedule steps whose anchor has happened."""
+        steps, prepared, heap = self._steps, self._prepared, self._heap
         for place in waiting:
             index, part = place >> PART_BITS, place & _PART
             step = steps[index]
             due = at + step.delay_us[part]
             if step.serial:
-                agent = step.agent
+                agent = prepared.callers[index].agent
                 due += max(0, self._free.get(agent, 0) - at)
                 self._free[agent] = due
             command = prepared.commands[index]
@@ -354,19 +392,17 @@ class ClosedLoop:
                 command = cmd.Confirm((command.message_ids[part],))
             heappush(heap, (due, index << _ORDER_BITS | part, command, prepared.callers[index], index))
 
-    def _next_drain(self, step: Step, at: int) -> None:
+    def _next_drain(self, session: str, at: int) -> None:
         """Schedule the next drain of a session, after this one or after the work that it brought."""
-        session = step.body["session"]
         waiting, place = self._prepared.drains.get(session, _NONE), self._drained.get(session, 0)
         if place >= len(waiting):
             return
         index = waiting[place]
         self._drained[session] = place + 1
-        after = self._trace.steps[index]
-        begin = max(at, self._free.get(after.agent, 0)) if after.serial else at
+        after, caller = self._steps[index], self._prepared.callers[index]
+        begin = max(at, self._free.get(caller.agent, 0)) if after.serial else at
         command = self._prepared.commands[index]
         if command is not None:
-            caller = self._prepared.callers[index]
             heappush(self._heap, (begin + after.delay_us[0], index << _ORDER_BITS, command, caller, index))
 
     def _poll(self, poller: Poller, at: int) -> None:
@@ -382,24 +418,28 @@ class ClosedLoop:
         """Schedule a command that was not recorded."""
         caller = self._callers.get(agent)
         if caller is None:
-            known = self._exchange.state.agents.get(agent)
+            known = self.exchange.state.agents.get(agent)
             caller = Caller(agent, "primary" if known is None else known.role)
             if known is not None:
                 self._callers[agent] = caller
         self._scheduled += 1
         heappush(self._heap, (at, self._scheduled << _ORDER_BITS, command, caller, -1))
 
-    def _react_by_example(self, history: MessageHistory, event: ev.MessageOffered) -> None:
+    def _react_by_example(self, history: MessageHistory, offer: int, offered_at: int) -> None:
         """Schedule the reactions to an offer that was not recorded, from an example of its consumer."""
         recipients = (history.recipient, f"{history.recipient.rpartition('-')[0]}-*", "*")
         kinds = [(recipient, kind) for kind in (history.message_type, "*") for recipient in recipients]
-        examples = next((self._consumer_models[kind] for kind in kinds if kind in self._consumer_models), None)
+        models = self._examples
+        if models is None:
+            models = {(model.recipient, model.message_type): model.examples for model in self._trace.consumers}
+            self._examples = models
+        examples = next((models[kind] for kind in kinds if kind in models), None)
         if not examples:
             return
-        chosen = examples[crc32(f"{self._seed} {history.signal} {event.offer}".encode()) % len(examples)]
-        worked = event.at
+        chosen = examples[crc32(f"{self._seed} {history.signal} {offer}".encode()) % len(examples)]
+        worked = offered_at
         for number, action in enumerate(chosen):
-            at = worked if action.ask == "Send" else event.at
+            at = worked if action.ask == "Send" else offered_at
             if action.serial:
                 at = max(at, self._free.get(history.recipient, 0))
                 self._free[history.recipient] = at + action.delay_us
@@ -422,18 +462,19 @@ def _command_of_action(action: ConsumerAction, history: MessageHistory, at: int,
             return cmd.MarkProcessed(history.signal)
     message_id = f"{history.signal.replace(':', '_')}_{number}"
     thread = history.signal.partition(":")[0]
-    envelope = EnvelopeDraft(
+    envelope = recorded_envelope(
         message_id,
+        history.recipient,
+        "AdHoc",
         history.sender,
         "*",
-        "AdHoc",
         action.message_type,
         VERSIONS[-1],
         at,
         correlation_id=thread,
         **action.body,
     )
-    return command_of(Step(at, history.recipient, "", "Send", {}, envelope))
+    return cmd.Send(envelope)
 
 
 _TICK: Final = cmd.Tick()

@@ -47,7 +47,8 @@ def open_loop(prepared: PreparedTrace, policy: dict[str, Any] | None = None) -> 
         if fingerprint(events) == step.digest:
             exact += 1
         elif not differs:
-            differs = f"step {index}, {step.ask} of {step.agent}: {len(events)} events, {step.events} recorded"
+            agent = prepared.callers[index].agent
+            differs = f"step {index}, {step.ask} of {agent}: {len(events)} events, {step.events} recorded"
     return Replay(
         histories=list(tracker.histories.values()),
         refused=tracker.refused,

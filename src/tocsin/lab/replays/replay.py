@@ -18,20 +18,24 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.snapshot import Snapshot, restore
 from tocsin.core.state import ProjectState
-from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
+from tocsin.lab.traces.anchors import offer_anchor
+from tocsin.lab.traces.message_history import MessageHistory
 from tocsin.lab.traces.message_tracker import MessageTracker
 from tocsin.lab.traces.recorder import track_open_messages
 from tocsin.lab.traces.step_commands import command_of
-from tocsin.lab.traces.trace import APPLY, TICK, Trace, load_trace
+from tocsin.lab.traces.trace import APPLY, TICK, RecordedMessage, RefusedSend, Step, Trace, load_trace
 
 __all__ = ["PART_BITS", "Ids", "PreparedTrace", "Replay", "begin", "prepared_trace", "without_schemas"]
 
 #: Low bits of a waiting step that tell which of its anchors it is.
 PART_BITS: Final = 24
+#: Start of the anchors of first offers.
+_FIRST_OFFER: Final = offer_anchor(1, "")
+_OFFER_LENGTH: Final = len(_FIRST_OFFER)
+_APPLY: Final = APPLY
+_TICKS: Final = TICK
 _SNAPSHOT: Final = msgspec.msgpack.Decoder(Snapshot)
 _TICK: Final = cmd.Tick()
-#: Commands that a replay changes, or that something follows from in it.
-_SPECIAL: Final = frozenset({"ReportWaker", "Drain"})
 
 
 class PreparedTrace:
@@ -39,7 +43,7 @@ class PreparedTrace:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        callers: dict[str, dict[str, Caller]] = {}
+        self.steps: list[Step] = trace.steps
         self.commands: list[Command | None] = []
         self.callers: list[Caller] = []
         #: Events that are applied as recorded, by step.
@@ -48,7 +52,10 @@ class PreparedTrace:
         self.plain: list[bool] = []
         #: Steps without an anchor.
         self.roots: list[int] = []
-        #: Steps that wait for an anchor, each with the place of the anchor among its own in the low `PART_BITS`.
+        #: Steps that wait for the first offer of a message, by its signal id, each with the place of the anchor among
+        #: its own in the low `PART_BITS`.
+        self.offers: dict[str, list[int]] = {}
+        #: Steps that wait for another anchor, in the same form.
         self.waiting: dict[str, list[int]] = {}
         #: Steps that wait for the previous drain of a session.
         self.drains: dict[str, list[int]] = {}
@@ -58,56 +65,68 @@ class PreparedTrace:
         #: Recorded ticks, and their times.
         self.ticks: list[int] = []
         self.tick_times: list[int] = []
-        #: Recipient and number of offers of each recorded message.
-        self.known: dict[str, tuple[str, int]] = {
-            history.signal: (history.recipient, history.offers) for history in trace.histories
-        }
-        for index, step in enumerate(trace.steps):
-            ask, agent, role = step.ask, step.agent, step.role
-            roles = callers.get(agent)
-            if roles is None:
-                roles = callers[agent] = {}
-            caller = roles.get(role)
-            if caller is None:
-                caller = roles[role] = Caller(agent, role)
-            self.callers.append(caller)
-            plain = False
-            if ask == APPLY:
-                self.commands.append(None)
-                self.applied[index] = decode_events(step.body["event"])
-            elif ask == "AdoptPolicy":
-                self.commands.append(cmd.AdoptPolicy(_without_schemas(step.body["policy"]), step.body["reason"]))
-            elif ask == TICK:
-                self.commands.append(_TICK)
+        #: Recorded messages by signal id.
+        self.known: dict[str, RecordedMessage] = {message.signal: message for message in trace.recorded_messages}
+        self._prepare(trace)
+
+    def _prepare(self, trace: Trace) -> None:
+        stored = [Caller(agent, role) for agent, role in trace.callers]
+        others: dict[tuple[str, str], Caller] = {}
+        commands, callers, plain = self.commands, self.callers, self.plain
+        index = -1
+        for step in self.steps:
+            index += 1
+            ask, number = step.ask, step.caller
+            if number >= 0:
+                callers.append(stored[number])
+            else:
+                callers.append(others.setdefault((step.agent, step.role), Caller(step.agent, step.role)))
+            if ask == _TICKS:
+                commands.append(_TICK)
+                plain.append(False)
                 self.ticks.append(index)
                 self.tick_times.append(step.at)
+                continue
+            if ask == _APPLY:
+                commands.append(None)
+                plain.append(False)
+                self.applied[index] = decode_events(step.body["event"])
+            elif ask == "AdoptPolicy":
+                commands.append(cmd.AdoptPolicy(_without_schemas(step.body["policy"]), step.body["reason"]))
+                plain.append(False)
             else:
-                self.commands.append(command_of(step))
-                plain = ask not in _SPECIAL and not step.polls
-            self.plain.append(plain)
-            if ask != TICK:
-                self._place(index, step.after)
+                commands.append(command_of(step, ask))
+                # A replay changes the others, or something follows from them in it.
+                plain.append(ask != "Drain" and ask != "ReportWaker" and not step.polls)
+            after = step.after
+            if after:
+                self._place(index, after)
+            else:
+                self.roots.append(index)
 
     def _place(self, index: int, after: tuple[str, ...]) -> None:
         """Note what a step waits for."""
-        if not after:
-            self.roots.append(index)
-        part = 0
+        place = index << PART_BITS
         for anchor in after:
-            place = index << PART_BITS | part
-            part += 1
-            if anchor.startswith("d "):
+            if anchor.startswith(_FIRST_OFFER):
+                _add(self.offers, anchor[_OFFER_LENGTH:], place)
+            elif anchor.startswith("d "):
                 self.drains.setdefault(anchor[2:], []).append(index)
-                continue
-            waiting = self.waiting.get(anchor)
-            if waiting is not None:
-                waiting.append(place)
-                continue
-            self.waiting[anchor] = [place]
-            if anchor.startswith("s "):
-                self.awaited_steps.add(int(anchor[2:]))
-            elif anchor.startswith("a "):
-                self.awaited_messages.add(anchor[2:])
+            else:
+                _add(self.waiting, anchor, place)
+                if anchor.startswith("s "):
+                    self.awaited_steps.add(int(anchor[2:]))
+                elif anchor.startswith("a "):
+                    self.awaited_messages.add(anchor[2:])
+            place += 1
+
+
+def _add(waiting: dict[str, list[int]], anchor: str, place: int) -> None:
+    found = waiting.get(anchor)
+    if found is None:
+        waiting[anchor] = [place]
+    else:
+        found.append(place)
 
 
 class Replay(msgspec.Struct):

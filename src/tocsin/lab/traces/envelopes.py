@@ -18,7 +18,7 @@ from tocsin.core.protocol.contracts import Contract, CorrelationRule, DeliveryCl
 from tocsin.core.protocol.envelope import ANYONE, VERSIONS
 from tocsin.core.protocol.priority import apm_name, priority_name
 from tocsin.core.state import ProjectState
-from tocsin.lab.traces.trace import EnvelopeDraft
+from tocsin.lab.traces.recorded_envelope import RecordedEnvelope, recorded_envelope
 
 __all__ = ["DECIDED_ANEW", "accepted_envelope", "refused_envelope", "subject_of"]
 
@@ -36,7 +36,7 @@ def accepted_envelope(
     event: ev.MessageAccepted,
     rest: Sequence[Event],
     broadcast: ev.BroadcastAccepted | None = None,
-) -> EnvelopeDraft | None:
+) -> RecordedEnvelope | None:
     """Return the envelope of an accepted message; None for a confirmation whose subject is not known."""
     policy = state.policy
     contract = policy.contract_of(event.message_type) or policy.custom_contract
@@ -53,8 +53,9 @@ def accepted_envelope(
         metadata = msgspec.json.encode({"ttl": ttl_us / 1_000_000})
     usual = state.latency.rate if contract.adaptive_decay else 0.0
     sender = state.agents.get(event.sender)
-    return EnvelopeDraft(
+    return recorded_envelope(
         message_id=event.message_id,
+        sender=event.sender,
         receiver=event.recipient if broadcast is None else ANYONE,
         receiver_type=ANYONE if broadcast is None else broadcast.receiver_type,
         sender_type=_ANY_TYPE if sender is None else sender.agent_type,
@@ -83,7 +84,7 @@ def _name(priority: int, version: str) -> str:
     return apm_name(priority) if version == VERSIONS[0] else priority_name(priority)
 
 
-def refused_envelope(state: ProjectState, event: ev.SendRefused) -> EnvelopeDraft | None:
+def refused_envelope(state: ProjectState, event: ev.SendRefused) -> RecordedEnvelope | None:
     """Return the envelope of a refused send; None if its thread cannot be determined."""
     policy: Policy = state.policy
     contract = policy.contract_of(event.message_type)
@@ -95,8 +96,9 @@ def refused_envelope(state: ProjectState, event: ev.SendRefused) -> EnvelopeDraf
     sender = state.agents.get(event.sender)
     implied = event.requested == contract.default_priority
     sync = event.code == "E_ADMISSION_006" and contract.delivery_class is not DeliveryClass.SYNC
-    return EnvelopeDraft(
+    return recorded_envelope(
         message_id=event.message_id,
+        sender=event.sender,
         receiver=event.recipient,
         receiver_type=ANYONE,
         sender_type=_ANY_TYPE if sender is None else sender.agent_type,

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
+from tocsin.lab.traces.message_history import MessageHistory
+from tocsin.lab.traces.trace import RefusedSend
 
 __all__ = ["MessageTracker"]
 
@@ -40,19 +41,31 @@ class MessageTracker:
 
     def follow_one(self, seq: int, event: Any) -> None:
         """Update the histories with one event, by its number."""
-        self.events += 1
         kind: type = type(event)
         # The frequent ones first, without a look into the table.
+        if kind is _OFFERED:
+            self.follow_offer(event.message, event.offer, event.at)
+            return
+        self.events += 1
         if kind is _ACCEPTED:
             _accepted(self, seq, event)
-        elif kind is _OFFERED:
-            _offered(self, seq, event)
         elif kind is _DELIVERED:
             _delivered(self, seq, event)
         elif kind is _ACKNOWLEDGED:
             _acknowledged(self, seq, event)
         elif (follow := _FOLLOW.get(kind)) is not None:
             follow(self, seq, event)
+
+    def follow_offer(self, seq: int, offer: int, at: int) -> MessageHistory | None:
+        """Update the history of a message with an offer, and return it; null if the message is unknown."""
+        self.events += 1
+        history = self.histories.get(seq)
+        if history is not None:
+            history.state = "offered"
+            history.offers = offer
+            if not history.first_offered_at:
+                history.first_offered_at = at
+        return history
 
     def signal(self, seq: int) -> str:
         """Return the signal id of a message; empty if it is unknown."""
@@ -76,15 +89,6 @@ def _accepted(tracker: MessageTracker, seq: int, event: ev.MessageAccepted) -> N
 
 def _refused(tracker: MessageTracker, seq: int, event: ev.SendRefused) -> None:
     tracker.refused.append(RefusedSend(event.message_id, event.requested, event.code, event.at, event.message_type))
-
-
-def _offered(tracker: MessageTracker, seq: int, event: ev.MessageOffered) -> None:
-    history = tracker.histories.get(event.message)
-    if history is not None:
-        history.state = "offered"
-        history.offers = event.offer
-        if not history.first_offered_at:
-            history.first_offered_at = event.at
 
 
 def _delivered(tracker: MessageTracker, seq: int, event: ev.MessageDelivered) -> None:

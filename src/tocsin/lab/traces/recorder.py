@@ -26,7 +26,7 @@ from tocsin.lab.traces.causes import CauseFinder
 from tocsin.lab.traces.message_history import MessageHistory
 from tocsin.lab.traces.message_tracker import MessageTracker
 from tocsin.lab.traces.recognition import OPENERS, TICKS, EventReader
-from tocsin.lab.traces.trace import TICK, Step, Trace, fingerprint
+from tocsin.lab.traces.trace import TICK, Step, Trace, encoded_consumers, encoded_histories, fingerprint
 
 __all__ = ["record", "record_span", "track_open_messages", "windows_of"]
 
@@ -107,7 +107,7 @@ def _window(
             due = shadow.next_due()
             if due is not None and due <= event.at:
                 lags.append(event.at - due)
-            opening = Step(event.at, SYSTEM.agent, SYSTEM.role, TICK, {})
+            opening = Step(event.at, SYSTEM.agent, SYSTEM.role, TICK)
         if isinstance(opening, Step):
             _close(reader.step, run, ids, state)
             if reader.step is not None and reader.step.ask == "Confirm":
@@ -125,6 +125,7 @@ def _window(
     _close(reader.step, run, ids, state)
     if reader.step is not None and reader.step.ask == "Confirm":
         causes.step(len(steps) - 1, reader.step, state)
+    message_data, history_data = encoded_histories(tracker.histories.values())
     return Trace(
         project=project,
         window=_name(begins_at, ends_at),
@@ -133,10 +134,12 @@ def _window(
         snapshot=kept,
         policy=policy,
         steps=steps,
-        histories=list(tracker.histories.values()),
         refused=tracker.refused,
         events=len(events),
-        consumers=causes.finish(),
+        messages=len(tracker.histories),
+        message_data=message_data,
+        history_data=history_data,
+        consumer_data=encoded_consumers(causes.finish()),
         escalations=tracker.escalations,
         lag_us=sorted(lags)[len(lags) // 2] if lags else 0,
         lag_max_us=max(lags, default=0),

@@ -12,7 +12,8 @@ Traces are plain data, stored in one file each.
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_type_hints
 from zlib import crc32
@@ -20,22 +21,26 @@ from zlib import crc32
 import msgspec
 
 from tocsin import zstd
+from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.events import EVENT_TYPES, Event, encode_events
-from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.lab.traces.message_history import MessageHistory, RefusedSend
+from tocsin.lab.traces.message_history import MessageHistory, history_from
+from tocsin.lab.traces.recorded_envelope import RecordedAgent, RecordedEnvelope
 
 __all__ = [
     "APPLY",
     "TICK",
     "ConsumerAction",
     "ConsumerModel",
-    "EnvelopeDraft",
     "Poller",
+    "RecordedMessage",
+    "RefusedSend",
     "Step",
     "Trace",
     "decoded",
     "encoded",
+    "encoded_consumers",
+    "encoded_histories",
     "fingerprint",
     "load_trace",
     "save_trace",
@@ -65,40 +70,21 @@ _BLANK: dict[type, dict[str, Any]] = {
 }  # fmt: skip
 
 
-class EnvelopeDraft(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An envelope as far as it is known from events; unset fields are filled in by the policy."""
-
-    message_id: str
-    receiver: str
-    receiver_type: str
-    sender_type: str
-    message_type: str
-    version: str
-    sent_at: int
-    #: Name of a priority in the version's vocabulary, if the sender named one.
-    priority: str | None = None
-    correlation_id: str | None = None
-    delivery_class: DeliveryClass | None = None
-    importance: int | None = None
-    decay_rate: float | None = None
-    metadata: bytes = b"{}"
-    payload: bytes = b"{}"
-
-
 class Step(msgspec.Struct, array_like=True, gc=False):
     """One recorded command."""
 
     at: int
+    #: Its caller; empty in a stored step.
     agent: str
     role: str
     #: Name of the command.
     ask: str
-    #: Its fields by name, without the envelope.
-    body: dict[str, Any]
+    #: Number of its caller among those of the trace; set when it is stored.
+    caller: int = -1
+    #: Fields of a frequent command by position, instead of `body`; the messages of a receipt. Set when it is stored.
+    args: tuple[Any, ...] = ()
     #: Its envelope, if it has one.
-    envelope: EnvelopeDraft | None = None
-    #: Ids that the bus issued in it, in order.
-    ids: tuple[str, ...] = ()
+    envelope: RecordedEnvelope | None = None
     #: Number of its events.
     events: int = 0
     #: Fingerprint of its events.
@@ -111,6 +97,32 @@ class Step(msgspec.Struct, array_like=True, gc=False):
     serial: bool = False
     #: Of a heartbeat: whether the call may have been a drain, because nothing was waiting.
     polls: bool = False
+    #: Ids that the bus issued in it, in order.
+    ids: tuple[str, ...] = ()
+    #: Fields of its command by name, without the envelope.
+    body: dict[str, Any] = {}
+
+
+class RefusedSend(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A refused send."""
+
+    message_id: str
+    requested: int
+    code: str
+    at: int = 0
+    message_type: str = ""
+
+
+class RecordedMessage(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """The part of a recorded history that the closed loop reads: the first of `MessageHistory.values`."""
+
+    signal: str
+    recipient: str
+    state: str
+    reason: str
+    accepted_at: int
+    first_offered_at: int
+    offers: int
 
 
 class ConsumerAction(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -162,12 +174,19 @@ class Trace(msgspec.Struct, array_like=True):
     #: Policy in force at the start; null if the project starts in this window.
     policy: Any
     steps: list[Step]
-    #: Recorded histories of the messages at the end of the window.
-    histories: list[MessageHistory]
     refused: list[RefusedSend]
     #: Number of recorded events.
     events: int
-    consumers: list[ConsumerModel] = []
+    #: Agent and role of the callers of stored steps.
+    callers: list[tuple[str, str]] = []
+    #: Number of recorded messages.
+    messages: int = 0
+    #: Recorded messages at the end of the window, encoded.
+    message_data: bytes = b"\x90"
+    #: The rest of their histories, encoded and compressed: only the open loop reads it.
+    history_data: bytes = b""
+    #: Consumer models, encoded and compressed: they are read when an offer was not recorded.
+    consumer_data: bytes = b""
     pollers: list[Poller] = []
     #: Number of escalations opened, as recorded.
     escalations: int = 0
@@ -178,9 +197,42 @@ class Trace(msgspec.Struct, array_like=True):
     #: Whether it was recorded; a scenario's trace is not.
     recorded: bool = True
 
+    @property
+    def histories(self) -> list[MessageHistory]:
+        """Decode the recorded histories."""
+        rests = _HISTORIES.decode(zstd.decompress(self.history_data)) if self.history_data else []
+        messages = map(msgspec.structs.astuple, self.recorded_messages)
+        return [history_from((*message, *rest)) for message, rest in zip(messages, rests, strict=True)]
+
+    @property
+    def recorded_messages(self) -> list[RecordedMessage]:
+        """Decode the part of the recorded histories that the closed loop reads."""
+        return _MESSAGES.decode(self.message_data)
+
+    @property
+    def consumers(self) -> list[ConsumerModel]:
+        """Decode the consumer models."""
+        return _CONSUMERS.decode(zstd.decompress(self.consumer_data)) if self.consumer_data else []
+
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Trace)
+_HISTORIES = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
+_MESSAGES = msgspec.msgpack.Decoder(list[RecordedMessage])
+_CONSUMERS = msgspec.msgpack.Decoder(list[ConsumerModel])
+#: Values of a step and an envelope that are not set.
+_NO_STEP = msgspec.structs.astuple(Step(0, "", "", ""))
+_NO_ENVELOPE = msgspec.structs.astuple(
+    RecordedEnvelope("", "", datetime.min, RecordedAgent("", ""), RecordedAgent("", ""), "")
+)
+#: Fields of the commands that are stored by position: the frequent ones whose fields a trace keeps as they are.
+_POSITIONS: dict[str, tuple[str, ...]] = {
+    kind.__name__: kind.__struct_fields__
+    for kind in (
+        *(cmd.Acknowledge, cmd.CloseSession, cmd.Drain, cmd.Heartbeat),
+        *(cmd.MarkProcessed, cmd.Recall, cmd.Reject),
+    )
+}
 _FLOATS: dict[type, tuple[str, ...]] = {
     kind: tuple(name for name, hint in get_type_hints(kind).items() if hint in (float, float | None))
     for kind in EVENT_TYPES
@@ -202,9 +254,62 @@ def _plain(event: Event) -> Event:
     return msgspec.structs.replace(event, **changes) if changes else event
 
 
+def encoded_histories(histories: Iterable[MessageHistory]) -> tuple[bytes, bytes]:
+    """Encode the histories of a trace: the recorded messages, and the rest."""
+    values, head = [history.values() for history in histories], len(RecordedMessage.__struct_fields__)
+    rests = _ENCODER.encode([each[head:] for each in values])
+    return _ENCODER.encode([each[:head] for each in values]), zstd.compress(rests, _LEVEL)
+
+
+def encoded_consumers(models: Sequence[ConsumerModel]) -> bytes:
+    """Encode the consumer models of a trace."""
+    return zstd.compress(_ENCODER.encode(models), _LEVEL)
+
+
 def encoded(trace: Trace) -> bytes:
-    """Encode a trace."""
-    return zstd.compress(_ENCODER.encode(trace), _LEVEL)
+    """Encode a trace; steps and envelopes without the defaults at their end, which then need not be decoded."""
+    callers = {caller: number for number, caller in enumerate(trace.callers)}
+    rows = [_row(step, callers) for step in trace.steps]
+    stored = msgspec.structs.replace(trace, steps=rows, callers=list(callers))
+    return zstd.compress(_ENCODER.encode(stored), _LEVEL)
+
+
+def _row(step: Step, callers: dict[tuple[str, str], int]) -> list[Any]:
+    """Return the values of a step as they are stored; add its caller to those of the trace."""
+    caller = step.caller if step.caller >= 0 else callers.setdefault((step.agent, step.role), len(callers))
+    envelope, args, body = step.envelope, step.args or _args(step.ask, step.body), step.body
+    stored = msgspec.structs.replace(
+        step,
+        agent="",
+        role="",
+        caller=caller,
+        args=args,
+        body={} if args else body,
+        envelope=None if envelope is None else _envelope_row(envelope),
+    )
+    return _trimmed(stored, _NO_STEP)
+
+
+def _envelope_row(envelope: RecordedEnvelope) -> list[Any]:
+    """Return the values of an envelope as they are stored; raw metadata is only the default."""
+    values = _trimmed(envelope, _NO_ENVELOPE)
+    return [bytes(value) if isinstance(value, msgspec.Raw) else value for value in values]
+
+
+def _trimmed(struct: msgspec.Struct, defaults: tuple[Any, ...]) -> list[Any]:
+    """Return the values of a struct without the defaults at its end."""
+    values = list(msgspec.structs.astuple(struct))
+    while values[-1] == defaults[len(values) - 1]:
+        values.pop()
+    return values
+
+
+def _args(ask: str, body: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the fields of a frequent command by position; nothing if it has to be stored by name."""
+    if ask == "Confirm" and body.keys() == {"message_ids"}:
+        return tuple(body["message_ids"])
+    names = _POSITIONS.get(ask, ())[: len(body)]
+    return tuple(body[name] for name in names) if body.keys() == set(names) else ()
 
 
 def decoded(data: bytes) -> Trace:

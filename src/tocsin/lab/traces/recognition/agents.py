@@ -22,7 +22,7 @@ def _policy(reader: EventReader, event: ev.PolicyAdopted, index: int) -> Opening
 
 def _registered(reader: EventReader, event: ev.AgentRegistered, index: int) -> Opening:
     body = {"type": event.agent_type, "versions": event.supported, "capabilities": event.capabilities}
-    return Step(event.at, event.agent, event.role, "RegisterAgent", body)
+    return Step(event.at, event.agent, event.role, "RegisterAgent", body=body)
 
 
 def retiring(reader: EventReader, index: int) -> Opening:

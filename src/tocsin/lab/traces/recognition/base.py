@@ -100,10 +100,10 @@ class EventReader:
     def by(self, at: int, caller: str, ask: str, /, **body: Any) -> Step:
         """Make a step for a caller's command."""
         if caller == SYSTEM.agent:
-            return Step(at, SYSTEM.agent, SYSTEM.role, ask, body)
+            return Step(at, SYSTEM.agent, SYSTEM.role, ask, body=body)
         known = self._shadow.state.agents.get(caller)
         # A caller that is not registered and was accepted used an administrator's token.
-        return Step(at, caller, "human" if known is None else known.role, ask, body)
+        return Step(at, caller, "human" if known is None else known.role, ask, body=body)
 
     def expect(self, *pairs: tuple[type, int]) -> None:
         """Set the events that belong to the step just opened."""
@@ -111,7 +111,7 @@ class EventReader:
 
     def apply(self, event: Event) -> Step:
         """Make a step that applies an event as recorded, because its command is not known."""
-        return Step(event.at, SYSTEM.agent, SYSTEM.role, APPLY, {"event": encode_events([event])})
+        return Step(event.at, SYSTEM.agent, SYSTEM.role, APPLY, body={"event": encode_events([event])})
 
     def tick_is_due(self, at: int) -> bool:
         """Return whether a timer can have been the cause."""
