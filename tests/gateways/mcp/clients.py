@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ class Caller:
         """Call a tool, and expect what its schema says."""
         result = await self.call(tool, **arguments)
         assert not result.is_error, text_of(result)
-        jsonschema.validate(result.structured_content, exact(output_schema(TOOLS[tool])))
+        validator_of(tool).validate(result.structured_content)
         assert isinstance(result.structured_content, dict)
         return result.structured_content
 
@@ -86,6 +87,14 @@ class Caller:
         assert problem["repair"] in text_of(result)
         assert "Traceback" not in text_of(result)
         return problem
+
+
+@cache
+def validator_of(tool: str) -> jsonschema.Draft202012Validator:
+    """Return what answers of a tool must pass; its schema is checked once, which takes longer than a call."""
+    schema = exact(output_schema(TOOLS[tool]))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
 
 
 def exact(schema: Any) -> Any:
