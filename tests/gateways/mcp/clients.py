@@ -137,4 +137,5 @@ WAYS: dict[str, Way] = {"http": over_http, "stdio": over_stdio}
 
 
 def new_hub(path: Path, *options: str) -> Hub:
-    return Hub(path / "data", *options)
+    """Start a hub that has imported the library of MCP: to do so with the first call takes longer than all the rest."""
+    return Hub(path / "data", *options, imported=MCP)
