@@ -1,9 +1,9 @@
 """Process that has imported Tocsin and is forked for each process that tests ask for (`tests/forks.py`).
 
-It is started with a path for its socket and the modules to import, and reads the packaged settings too. When its standard input ends, because the tests have
-ended or were killed, it kills what it has forked and ends. A request is a connection: a line of JSON with the file
-descriptors of the new process. The answers are two lines, the number of the process and, when it has ended, its exit
-code.
+It is started with a path for its socket and the modules to import, and reads the packaged settings too. When its
+standard input ends, because the tests have ended or were killed, it kills what it has forked and ends. A request is a
+connection: a line of JSON with the file descriptors of the new process. The answers are two lines, the number of the
+process and, when it has ended, its exit code.
 """
 
 import contextlib

@@ -16,6 +16,7 @@ from tests.acceptance.agents.mcp import over_mcp_http, over_mcp_stdio
 from tests.acceptance.agents.socket import over_socket
 from tests.cli.processes import RunningHub
 from tests.forks import MCP
+from tests.loopback import async_client
 
 __all__ = ["ABSENT", "GATEWAYS", "GatewayTeam", "serving"]
 
@@ -101,7 +102,7 @@ async def serving(path: Path, policy: str, *, attached: bool = True) -> AsyncIte
     with RunningHub(data, imported=MCP) as hub:
         token = (data / "admin.token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(base_url=hub.url, headers=headers, timeout=PATIENCE_S) as admin:
+        async with async_client(base_url=hub.url, headers=headers, timeout=PATIENCE_S) as admin:
             team = GatewayTeam(hub, path, admin)
             for name in set(_names()) - set(declared):
                 body = {"agent": name, "role": ROLE, "type": TYPE}

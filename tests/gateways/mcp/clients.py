@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import jsonschema  # type: ignore[import-untyped]
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -16,6 +15,7 @@ from mcp_types import CallToolResult, TextContent
 
 from tests.cli.processes import RunningHub
 from tests.forks import MCP, stand_in
+from tests.loopback import async_client
 from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
 from tocsin.gateways.mcp.schemas import output_schema
@@ -117,7 +117,7 @@ async def over_http(
 ) -> AsyncIterator[Caller]:
     headers = {"Authorization": f"Bearer {hub.token(agent)}"} | headers
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
+        async_client(headers=headers, timeout=PATIENCE_S) as http,
         Client(streamable_http_client(hub.url + path, http_client=http), mode=mode) as client,
     ):
         yield Caller(client)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -19,6 +18,7 @@ from tests.cli.processes import COMMAND
 from tests.envelopes import envelope
 from tests.forks import MCP, stand_in
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio
+from tests.loopback import async_client
 from tocsin.cli.programs.mcp import Bridge
 from tocsin.cli.remote import Remote
 from tocsin.core.errors import TocsinError
@@ -216,7 +216,7 @@ async def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pai
 
 async def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pair: tuple[str, str]) -> None:
     taken = 0
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
+    async with async_client(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
         for depth in (10, 60, *range(80, 160, 4)):
             deep = envelope(f"msg_{pair[0]}_{depth}", *pair, sender_type="AdHoc", payload={"x": "DEEP"})
             body = json.dumps(deep).replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth)
@@ -231,6 +231,6 @@ async def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pa
 
 
 async def test_a_client_that_presents_no_token_is_refused_over_http(hub: Hub) -> None:
-    async with httpx2.AsyncClient() as http:
+    async with async_client() as http:
         answer = await http.post(hub.url + "/mcp", json={})
     assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")
