@@ -24,8 +24,8 @@ _ROOT = Path(__file__).resolve().parent.parent
 _STAND_IN = Path(__file__).with_name("fork_client.py")
 #: What a hub and most commands import.
 HUB = ("tocsin.cli.serve", "tocsin.cli.commands", "uvloop")
-#: What `tocsin mcp` imports.
-MCP = ("tocsin.cli.commands", "tocsin.cli.programs.mcp")
+#: What `tocsin mcp` imports, and a hub that MCP clients call.
+MCP = (*HUB, "tocsin.cli.programs.mcp", "tocsin.gateways.mcp.library")
 
 
 #: Processes to fork with the paths of their sockets, by what they have imported.
@@ -68,6 +68,7 @@ class Forked:
         stderr: IO[bytes] | None = None,
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
+        imported: tuple[str, ...] = HUB,
     ) -> None:
         self.args = list(words)
         self.returncode: int | None = None
@@ -75,7 +76,7 @@ class Forked:
         with Path(os.devnull).open("rb") as nothing, os.fdopen(writing, "wb") as out:
             files = [nothing.fileno(), out.fileno(), 2 if stderr is None else stderr.fileno()]
             environment = dict(os.environ if env is None else env)
-            caller = request(_template(HUB), self.args, str(cwd or Path.cwd()), environment, files)
+            caller = request(_template(imported), self.args, str(cwd or Path.cwd()), environment, files)
         with caller:
             self._answer = caller.makefile("rb", buffering=0)
         self.stdout: IO[str] | None = None if output is None else os.fdopen(output)

@@ -1,9 +1,9 @@
 """Process that has imported Tocsin and is forked for each process that tests ask for (`tests/forks.py`).
 
-It is started with a path for its socket and the modules to import. When its standard input ends, because the tests have
-ended or were killed, it kills what it has forked and ends. A request is a connection: a line of JSON with the file
-descriptors of the new process. The answers are two lines, the number of the process and, when it has ended, its exit
-code.
+It is started with a path for its socket and the modules to import, and reads the packaged settings too. When its
+standard input ends, because the tests have ended or were killed, it kills what it has forked and ends. A request is a
+connection: a line of JSON with the file descriptors of the new process. The answers are two lines, the number of the
+process and, when it has ended, its exit code.
 """
 
 import contextlib
@@ -18,6 +18,9 @@ import socket
 import sys
 from pathlib import Path
 from typing import Any
+
+from tocsin.hub.config import load_config
+from tocsin.policies import default_policy
 
 __all__: list[str] = []
 
@@ -103,6 +106,8 @@ def _become(request: dict[str, Any]) -> str:
 def _main(path: str, *names: str) -> str:
     for name in names:
         importlib.import_module(name)
+    default_policy()
+    load_config()
     gc.collect()
     gc.freeze()
     return _become(_wait_for_request(Path(path)))

@@ -115,7 +115,9 @@ def frames_policy(policy: Policy) -> FramesPolicy:
         raise refusal("E_POLICY_001", detail, field=wrong.field if wrong is not None else "$.frames") from None
 
 
+@cache
 def _defaults() -> dict[str, Any]:
+    """Return the packaged document, which is parsed once: that takes most of the time of making a policy."""
     text = resources.files("tocsin").joinpath("tocsin.yaml").read_text(encoding="utf-8")
     document: dict[str, Any] = yaml.safe_load(text)
     return document

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.processes import RunningHub
 from tests.envelopes import envelope
+from tests.forks import MCP
 from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
 
@@ -89,7 +90,7 @@ def test_what_was_lost_on_the_way_is_handed_out_again(
 ) -> None:
     (tmp_path / "data").mkdir(mode=0o700)
     (tmp_path / "data" / "tocsin.yaml").write_text(POLICY)
-    with RunningHub(tmp_path / "data") as hub:
+    with RunningHub(tmp_path / "data", imported=MCP) as hub:
         admin = Remote(hub.url, (hub.data / "admin.token").read_text().strip())
         tokens = {}
         for agent, role in (("boss", "director"), ("bob", "primary")):

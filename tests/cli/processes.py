@@ -21,14 +21,14 @@ COMMAND = [sys.executable, "-W", "error", "-m", "tocsin"]
 
 
 class RunningHub:
-    """`tocsin serve` on a free port."""
+    """`tocsin serve` on a free port, in a process that has imported some modules when it starts."""
 
-    def __init__(self, data: Path, *options: str) -> None:
+    def __init__(self, data: Path, *options: str, imported: tuple[str, ...] = forks.HUB) -> None:
         self.data = data
         self.log = data.parent / f"{data.name}.log"
         with self.log.open("wb") as log:
             words = ["tocsin", "serve", "--data", str(data), "--port", "0", *options]
-            self.process = forks.Forked(words, stderr=log, cwd=data.parent)
+            self.process = forks.Forked(words, stderr=log, cwd=data.parent, imported=imported)
         self.said: list[str] = []
         self.url = ""
 

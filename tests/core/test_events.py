@@ -5,9 +5,10 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.soak import scaled
 from tocsin.core import events as ev
 from tocsin.core.events import EVENT_TYPES, Event, decode_events, encode_events
 from tocsin.core.messages.model import PublishPath, RecipientState
@@ -42,6 +43,7 @@ def events_of(kind: type) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_every_event_survives_the_journal(kind: type) -> None:
+    @settings(max_examples=scaled(20, 1500))
     @given(st.lists(events_of(kind), min_size=1, max_size=3))
     def check(events: list[Event]) -> None:
         assert decode_events(encode_events(events)) == events

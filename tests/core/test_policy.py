@@ -37,6 +37,15 @@ def test_a_human_may_do_all_that_a_director_may(role: str) -> None:
     assert default_policy().roles[role].directs
 
 
+def test_what_one_project_changes_is_not_changed_for_the_next() -> None:
+    before = document_of(parse_policy("aging: {threshold_s: 61}"))
+    changed = parse_policy(
+        "aging: {threshold_s: 5}\ncontracts: {CUSTOM_X: {ack: none}}\nframes: {report: {interval_s: 7}}"
+    )
+    assert document_of(changed) != before
+    assert document_of(parse_policy("aging: {threshold_s: 61}")) == before
+
+
 def test_quotas() -> None:
     quotas = default_policy().quotas
     assert (quotas.critical.cap, quotas.critical.refill_per_s) == (5.0, 0.1)

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 
 from tests.cli.processes import RunningHub
 from tests.envelopes import envelope
+from tests.loopback import NO_CERTIFICATES
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "dashboard"
 #: Short intervals for everything that happens periodically.
@@ -39,7 +40,7 @@ class Stage:
         self.tokens: dict[str, str] = {}
         self._sessions: dict[str, tuple[str, str]] = {}
         self.hub = RunningHub(self.data, *options)
-        self.client = httpx2.Client(timeout=30)
+        self.client = httpx2.Client(timeout=30, verify=NO_CERTIFICATES)
 
     def __enter__(self) -> "Stage":
         self.hub.__enter__()
@@ -103,7 +104,8 @@ class Stage:
         """Sign an agent in, once, and return the session cookie."""
         if agent not in self._sessions:
             headers = {"Origin": self.url, "Tocsin-Dashboard": "1"}
-            answer = httpx2.post(f"{self.url}/sign-in", json={"token": self.tokens[agent]}, headers=headers)
+            body = {"token": self.tokens[agent]}
+            answer = httpx2.post(f"{self.url}/sign-in", json=body, headers=headers, verify=NO_CERTIFICATES)
             assert answer.is_success, answer.text
             ((name, value),) = answer.cookies.items()
             self._sessions[agent] = (name, value)

@@ -5,10 +5,9 @@ import secrets
 import signal
 from pathlib import Path
 
-import httpx2
-
 from tests.fleet.hubs import eventually
 from tests.fleet.machines import SOON, Fleet, Sender, fleet_of
+from tests.loopback import async_client
 from tests.postgres import Server
 from tests.soak import scaled
 
@@ -80,7 +79,7 @@ async def test_a_caller_is_sent_to_the_hub_of_its_project(tmp_path: Path, postgr
         owners = await spread(fleet, tokens)
         name, owner = next((name, owner) for name, owner in owners.items() if owner == fleet.urls[0])
         headers = {"authorization": f"Bearer {tokens[name]}"}
-        async with httpx2.AsyncClient(base_url=fleet.urls[1], timeout=60) as client:
+        async with async_client(base_url=fleet.urls[1], timeout=60) as client:
             answer = await client.get("/v1/agents?limit=7", headers=headers)
             assert (answer.status_code, answer.headers["location"]) == (307, f"{owner}/v1/agents?limit=7")
             assert (answer.json()["code"], answer.json()["facts"]) == ("E_HUB_002", {"address": owner})
@@ -95,7 +94,7 @@ async def test_with_proxy_a_hub_passes_calls_on(tmp_path: Path, postgres: Server
         for token in tokens.values():
             headers = {"authorization": f"Bearer {token}"}
             for url in fleet.urls:
-                async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
+                async with async_client(base_url=url, timeout=60) as client:
                     answers = [await client.get("/v1/status", headers=headers) for _ in range(2)]
                     assert [answer.status_code for answer in answers] == [200, 200]
         owners = {name: fleet.addresses()[name] for name in tokens}

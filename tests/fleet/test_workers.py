@@ -15,6 +15,7 @@ import pytest
 
 from tests.fleet.hubs import eventually
 from tests.forks import Forked
+from tests.loopback import async_client
 from tocsin.fleet.acceptor import read_head
 from tocsin.fleet.worker import Share
 
@@ -35,7 +36,7 @@ class Served:
 
     async def call(self, method: str, path: str, token: str, body: object = None) -> httpx2.Response:
         """Send one request, on a connection of its own."""
-        async with httpx2.AsyncClient(base_url=self.url, timeout=60) as client:
+        async with async_client(base_url=self.url, timeout=60) as client:
             return await client.request(method, path, json=body, headers={"authorization": f"Bearer {token}"})
 
     async def add_projects(self) -> None:
@@ -116,7 +117,7 @@ async def test_each_project_is_in_one_worker_and_one_that_dies_takes_only_its_ow
 async def test_a_connection_may_carry_requests_of_projects_of_several_workers(tmp_path: Path) -> None:
     async with served(tmp_path) as hub:
         await hub.add_projects()
-        async with httpx2.AsyncClient(base_url=hub.url, timeout=60) as client:
+        async with async_client(base_url=hub.url, timeout=60) as client:
             for name, token in [*hub.tokens.items()] * 2:
                 headers = {"authorization": f"Bearer {token}"}
                 agent = {"agent": "bob", "role": "primary"}
@@ -135,7 +136,7 @@ async def test_a_connection_may_carry_requests_of_projects_of_several_workers(tm
 async def test_a_body_that_is_passed_on_is_limited_like_any_other(tmp_path: Path) -> None:
     async with served(tmp_path) as hub:
         await hub.add_projects()
-        async with httpx2.AsyncClient(base_url=hub.url, timeout=60) as client:
+        async with async_client(base_url=hub.url, timeout=60) as client:
             for token in hub.tokens.values():
                 headers = {"authorization": f"Bearer {token}"}
                 large = await client.post("/v1/messages", content=b"x" * 3_000_000, headers=headers)

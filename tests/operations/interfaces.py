@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, get_origin
 
-import httpx2
 import msgspec
 
 from tests.gateways.websocket.sockets import Client
+from tests.loopback import async_client
 from tests.operations.story import ROLES
 from tocsin.cli.remote import Refused, Remote
 from tocsin.client import Agent, client_config
@@ -93,7 +93,7 @@ class HttpInterface(Interface):
     def __init__(self, port: int, tokens: dict[str, str]) -> None:
         self.port = port
         self.tokens = tokens
-        self.client = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}")
+        self.client = async_client(base_url=f"http://127.0.0.1:{port}")
 
     def headers(self, agent: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.tokens[agent]}"}

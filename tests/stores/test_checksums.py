@@ -120,17 +120,15 @@ def test_no_damage_to_what_recovery_reads_goes_unnoticed(
     tables, exchange = project_tables
     count = 0
     for name, where, statement in damages(store, tables):
-        damage_tables(store, f"CREATE TABLE kept AS SELECT * FROM {name} WHERE {where}")
-        damage_tables(store, statement)
+        damage_tables(store, f"CREATE TABLE kept AS SELECT * FROM {name} WHERE {where}; {statement}")
         try:
             reopen(journal, tables, SeededIds(0))
         except TablesDamaged:
             count += 1
         else:
             pytest.fail(f"not noticed: {statement}")
-        damage_tables(store, f"DELETE FROM {name} WHERE {where}")
-        damage_tables(store, f"INSERT INTO {name} SELECT * FROM kept")
-        damage_tables(store, "DROP TABLE kept")
+        undo = f"DELETE FROM {name} WHERE {where}; INSERT INTO {name} SELECT * FROM kept; DROP TABLE kept"
+        damage_tables(store, undo)
     assert count > 100
     assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.ids import SeededIds
+from tests.soak import scaled
 from tests.stores.stores import SqliteStore, Store
 from tests.workload import Workload
 from tocsin.core.events import Event
@@ -68,7 +69,7 @@ def lived(journal: Journal, tables: Tables, seed: int, steps: int, projections: 
 def test_a_reopened_project_is_the_same(store: Store, seed: int, projections: float) -> None:
     journal = store.open()
     tables = journal.tables()
-    exchange = lived(journal, tables, seed, 1500, projections)
+    exchange = lived(journal, tables, seed, scaled(700, 1500), projections)
     journal.close()
     tables.close()
     again = store.open()

@@ -5,6 +5,7 @@ The defaults are in the packaged `server.yaml`; a file of the same name in the d
 """
 
 import ipaddress
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -445,7 +446,7 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:
     """Return the defaults, overridden by a file and then by `changes` from the command line."""
-    document = yaml.safe_load(resources.files("tocsin.hub").joinpath("server.yaml").read_text(encoding="utf-8"))
+    document = _defaults()
     if path is not None and path.exists():
         try:
             own = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -462,6 +463,14 @@ def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:
         if isinstance(error.__cause__, ValueError):
             raise refusal("E_POLICY_001", str(error)) from None
         raise error_for(Problem("E_POLICY_001", wrong.detail, wrong.field, wrong.found, wrong.expected)) from None
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    """Return the packaged document, which is parsed once."""
+    text = resources.files("tocsin.hub").joinpath("server.yaml").read_text(encoding="utf-8")
+    document: dict[str, Any] = yaml.safe_load(text)
+    return document
 
 
 def _overridden(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

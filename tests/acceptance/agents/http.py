@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 
 from tests.acceptance.agents.base import LOOK_S, Driver, Letter, Refused
+from tests.loopback import async_client
 from tests.patience import PATIENCE_S
 
 
@@ -51,7 +52,7 @@ class HttpDriver(Driver):
 async def over_http(url: str, agent: str, token: str) -> AsyncIterator[HttpDriver]:
     """Attach an agent: its first drain opens its session."""
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE_S) as client:
+    async with async_client(base_url=url, headers=headers, timeout=PATIENCE_S) as client:
         driver = HttpDriver(agent, client)
         await driver.look()
         yield driver

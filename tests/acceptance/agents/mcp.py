@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -14,6 +13,7 @@ from mcp_types import CallToolResult
 
 from tests.acceptance.agents.base import LOOK_S, Driver, Letter, Refused
 from tests.forks import MCP, stand_in
+from tests.loopback import async_client
 from tests.patience import PATIENCE_S
 
 
@@ -88,7 +88,7 @@ async def over_mcp_http(url: str, agent: str, token: str) -> AsyncIterator[McpDr
     """Attach an agent; its first call opens its session."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
+        async_client(headers=headers, timeout=PATIENCE_S) as http,
         Client(streamable_http_client(url + "/mcp", http_client=http)) as client,
     ):
         driver = McpDriver(agent, client)

@@ -15,6 +15,8 @@ from tests.acceptance.agents.http import over_http
 from tests.acceptance.agents.mcp import over_mcp_http, over_mcp_stdio
 from tests.acceptance.agents.socket import over_socket
 from tests.cli.processes import RunningHub
+from tests.forks import MCP
+from tests.loopback import async_client
 
 __all__ = ["ABSENT", "GATEWAYS", "GatewayTeam", "serving"]
 
@@ -97,10 +99,10 @@ async def serving(path: Path, policy: str, *, attached: bool = True) -> AsyncIte
     # Between its turns an agent of a test is silent, and does not even answer a ping.
     socket = {"resume_grace_s": 0.2, "silence_max_s": 600, "ping_interval_s": 600}
     (data / "server.yaml").write_text(json.dumps({"channels": channels, "socket": socket}))
-    with RunningHub(data) as hub:
+    with RunningHub(data, imported=MCP) as hub:
         token = (data / "admin.token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(base_url=hub.url, headers=headers, timeout=PATIENCE_S) as admin:
+        async with async_client(base_url=hub.url, headers=headers, timeout=PATIENCE_S) as admin:
             team = GatewayTeam(hub, path, admin)
             for name in set(_names()) - set(declared):
                 body = {"agent": name, "role": ROLE, "type": TYPE}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.core.driver import SECOND, Team
+from tests.soak import scaled
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import Problem
@@ -315,6 +316,6 @@ class LeaseMachine(RuleBasedStateMachine):
 
 
 LeaseMachine.TestCase.settings = settings(
-    settings.get_profile(settings.get_current_profile_name()), stateful_step_count=30
+    settings.get_profile(settings.get_current_profile_name()), max_examples=scaled(30, 1500), stateful_step_count=30
 )
 TestLeases = LeaseMachine.TestCase

@@ -3,13 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -18,7 +16,9 @@ from mcp_types import CancelledNotificationParams, JSONRPCResponse
 
 from tests.cli.processes import COMMAND
 from tests.envelopes import envelope
+from tests.forks import MCP, stand_in
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio
+from tests.loopback import async_client
 from tocsin.cli.programs.mcp import Bridge
 from tocsin.cli.remote import Remote
 from tocsin.core.errors import TocsinError
@@ -27,9 +27,9 @@ from tocsin.gateways.mcp.tool_call import AnswerLimits
 from tocsin.gateways.mcp.toolsets import TOOLSETS
 
 
-def server(*arguments: str, cwd: Path, **environment: str) -> StdioServerParameters:
-    command = ["-W", "error", "-m", "tocsin", *arguments]
-    return StdioServerParameters(command=sys.executable, args=command, cwd=str(cwd), env=SOURCES | environment)
+def server(program: list[str], *arguments: str, cwd: Path, **environment: str) -> StdioServerParameters:
+    command, *words = program
+    return StdioServerParameters(command=command, args=[*words, *arguments], cwd=str(cwd), env=SOURCES | environment)
 
 
 async def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_admins(
@@ -40,11 +40,12 @@ async def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_a
             return await Caller(client).call("get_me")
 
     home, file = hub.data.parent, str(hub.data / "tokens" / f"{pair[1]}.token")
-    by_value = await who(server("mcp", cwd=home, TOCSIN_TOKEN=hub.token(pair[0]), TOCSIN_URL=hub.url))
+    program = stand_in(["tocsin"], MCP)
+    by_value = await who(server(program, "mcp", cwd=home, TOCSIN_TOKEN=hub.token(pair[0]), TOCSIN_URL=hub.url))
     assert by_value.structured_content["agent"] == pair[0]
-    by_file = await who(server("mcp", cwd=home, TOCSIN_TOKEN="", TOCSIN_TOKEN_FILE=file, TOCSIN_URL=hub.url))
+    by_file = await who(server(program, "mcp", cwd=home, TOCSIN_TOKEN="", TOCSIN_TOKEN_FILE=file, TOCSIN_URL=hub.url))
     assert by_file.structured_content["agent"] == pair[1]
-    nobody = await who(server("--data", str(hub.data), "mcp", cwd=home, TOCSIN_URL=hub.url))
+    nobody = await who(server(program, "--data", str(hub.data), "mcp", cwd=home, TOCSIN_URL=hub.url))
     problem = nobody.structured_content["problem"]
     assert (nobody.is_error, problem["code"], "TOCSIN_TOKEN" in problem["detail"]) == (True, "E_AUTH_001", True)
 
@@ -85,7 +86,7 @@ async def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
 async def test_it_starts_where_no_hub_is_and_says_so(tmp_path: Path) -> None:
     arguments = ("--url", "http://127.0.0.1:1", "mcp")
     with (tmp_path / "stderr").open("w") as stderr:
-        parameters = server(*arguments, cwd=tmp_path, TOCSIN_TOKEN="tcs_0123456789abcdef_" + "x" * 43)
+        parameters = server(COMMAND, *arguments, cwd=tmp_path, TOCSIN_TOKEN="tcs_0123456789abcdef_" + "x" * 43)
         async with Client(stdio_client(parameters, errlog=stderr)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == list(TOOLSETS["core"])
             problem = await Caller(client).refused("fetch_inbox")
@@ -112,16 +113,24 @@ async def test_a_hub_that_believes_anyone_is_told_a_name(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "garbage", ["not json", "[" * 5000, "{}", '{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}']
+    ("garbage", "forked"),
+    [
+        ("not json", False),
+        ("[" * 5000, True),
+        ("{}", True),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}', True),
+    ],
+    ids=["text", "deep", "empty", "incomplete"],
 )
-def test_garbage_on_stdin_breaks_nothing_and_stdout_is_protocol_alone(hub: Hub, garbage: str) -> None:
+def test_garbage_on_stdin_breaks_nothing_and_stdout_is_protocol_alone(hub: Hub, garbage: str, forked: bool) -> None:
+    """A process that Python starts also shows what is printed by what it imports."""
     hello = {"jsonrpc": "2.0", "id": 7, "method": "initialize"}
     hello["params"] = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     listing = {"jsonrpc": "2.0", "id": 8, "method": "tools/list"}
     lines = [json.dumps(hello), json.dumps(ready), garbage, json.dumps(listing)]
     with subprocess.Popen(  # noqa: S603
-        [*COMMAND, "mcp", "--log-level", "debug"],
+        [*(stand_in(["tocsin"], MCP) if forked else COMMAND), "mcp", "--log-level", "debug"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -207,7 +216,7 @@ async def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pai
 
 async def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pair: tuple[str, str]) -> None:
     taken = 0
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
+    async with async_client(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
         for depth in (10, 60, *range(80, 160, 4)):
             deep = envelope(f"msg_{pair[0]}_{depth}", *pair, sender_type="AdHoc", payload={"x": "DEEP"})
             body = json.dumps(deep).replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth)
@@ -222,6 +231,6 @@ async def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pa
 
 
 async def test_a_client_that_presents_no_token_is_refused_over_http(hub: Hub) -> None:
-    async with httpx2.AsyncClient() as http:
+    async with async_client() as http:
         answer = await http.post(hub.url + "/mcp", json={})
     assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")

@@ -6,6 +6,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.gateways.mcp.clients import Caller, Hub, over_http, over_stdio
+from tests.loopback import async_client
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.mcp.server import INSTRUCTIONS, tool_of
 from tocsin.gateways.mcp.tools import TOOLS
@@ -85,10 +86,8 @@ async def test_toolsets_are_asked_for_in_the_address_or_a_header(hub: Hub, pair:
 
 
 async def hub_answer(hub: Hub, agent: str, path: str) -> tuple[int, str]:
-    import httpx2
-
     headers = {"Authorization": f"Bearer {hub.token(agent)}", "Accept": "application/json, text/event-stream"}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as client:
+    async with async_client(headers=headers, timeout=30) as client:
         answer = await client.post(hub.url + path, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         return answer.status_code, answer.text
 

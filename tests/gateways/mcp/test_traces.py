@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState, use_span
 
 from tests.gateways.mcp.clients import Caller, Hub, Way, over_http, over_stdio
+from tests.loopback import async_client
 from tocsin.cli.remote import Remote
 from tocsin.gateways.mcp.inbox import shown
 from tocsin.wire.traces import trace_in
@@ -65,7 +65,7 @@ async def test_what_a_client_is_doing_is_the_parent_of_what_it_sends(
 async def with_headers(hub: Hub, agent: str, **headers: str) -> AsyncIterator[Caller]:
     known = {"Authorization": f"Bearer {hub.token(agent)}"} | headers
     async with (
-        httpx2.AsyncClient(headers=known, timeout=30) as http,
+        async_client(headers=known, timeout=30) as http,
         Client(streamable_http_client(hub.url + "/mcp", http_client=http)) as client,
     ):
         yield Caller(client)

@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, register_usual
+from tests.loopback import async_client
 from tests.patience import PATIENCE_S
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
@@ -192,7 +193,7 @@ async def socket_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIt
     server = QuietServer(server_settings(app, settings))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     port = listener.getsockname()[1]
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+    async with async_client(base_url=f"http://127.0.0.1:{port}") as client:
         team = SocketTeam(hub, client, port, server)
         try:
             await register_usual(team)
