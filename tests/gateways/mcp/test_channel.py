@@ -8,16 +8,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
+from tests.envelopes import envelope
 from tests.forks import MCP, stand_in
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http
 from tests.patience import PATIENCE_S
 from tocsin.cli.programs.channel import Channel
+from tocsin.wire.socket import Deliver
 
 POLICY = """
 wake: {level: Blocking, notifications_max: 3, notify_again_s: [0.2]}
@@ -254,3 +257,39 @@ async def test_a_decision_that_overtakes_the_answer_to_its_request_reaches_the_p
     channel = Channel(lambda: None, None, perform, notify)  # type: ignore[arg-type, return-value]
     await channel.ask_permission("abcde", "Bash", "", "")
     assert said == [(_VERDICT, {"request_id": "abcde", "behavior": "allow"})]
+
+
+class _Hub:
+    """A hub with one message for the agent, which the channel is told of while it asks for something."""
+
+    def __init__(self, told_during: str, notify_again_s: float) -> None:
+        self._told_during, self._notify_again_s = told_during, notify_again_s
+        self._item = {"signal_id": "sig_1", "sender": "ada", "type": "Question", "priority": "Blocking"}
+        self._accepted = False
+        self.counts: list[str] = []
+        self.channel = Channel(lambda: None, None, self._perform, self._notify)  # type: ignore[arg-type, return-value]
+
+    async def _perform(self, operation: str, arguments: dict[str, Any]) -> Any:
+        wake = {"level": "Blocking", "notifications_max": 3, "notify_again_s": [self._notify_again_s]}
+        items = [self._item | {"state": "queued", "payload": {"text": "?"}}] if self._accepted else []
+        if operation == self._told_during and not self._accepted:
+            self._accepted = True
+            envelope_ = envelope("msg_1_x", messageType="Question", priority="Blocking", metadata={"retryCount": 0})
+            await self.channel.take_arrival(Deliver("sig_1", 0, "ses_1", msgspec.Raw(json.dumps(envelope_).encode())))
+        return {"policy": {"wake": wake}} if operation == "get_policy" else {"items": items}
+
+    async def _notify(self, method: str, params: dict[str, Any]) -> None:
+        self.counts.append(params["meta"]["notification"])
+
+
+async def test_a_message_that_arrives_while_the_inbox_is_read_is_announced_again() -> None:
+    hub = _Hub("list_inbox", 0.0)
+    await hub.channel.look()
+    await hub.channel.look()
+    assert hub.counts == ["1", "2"]
+
+
+async def test_a_message_that_arrives_before_the_policy_is_known_is_announced_by_it() -> None:
+    hub = _Hub("get_policy", 0.0)
+    await hub.channel.look()
+    assert hub.counts == ["1", "2"], "the second one is due at once"

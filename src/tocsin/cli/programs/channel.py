@@ -73,7 +73,8 @@ class Channel:
     ) -> None:
         self._transport, self._config, self._perform, self._notify = transport, config, perform, notify
         self._reader = EnvelopeReader()
-        self._settings = _Settings("Blocking", 1, [60.0])
+        #: Null until they have been read from the hub.
+        self._settings: _Settings | None = None
         self._waiting: dict[str, _Waiting] = {}
         #: Permission prompts of the coding agent by approval.
         self._prompts: dict[str, str] = {}
@@ -160,24 +161,39 @@ class Channel:
         while True:
             arrived = await self._arrived.get()
             try:
-                received, _, _ = self._reader.read(arrived.envelope)
-            except msgspec.DecodeError:
-                _log.exception("%s cannot be read", arrived.signal_id)
-                continue
-            payload = bytes(received.payload)
-            facts = (received.sender.agent_id, received.message_type, received.priority or "")
-            # The hub tells of decisions at any level, because a permission prompt waits for one.
-            if received.message_type == _DECIDED and (await self.take_decision(payload) or not self._matters(facts[2])):
-                continue
-            await self._announce(arrived.signal_id, *facts, payload)
+                await self.take_arrival(arrived)
+            except TocsinError as error:
+                _log.info("the policy cannot be read: %s", error)
+                # The next look at the inbox announces it.
+                self._stale = True
+                self._changed.set()
 
-    async def _announce(self, signal_id: str, sender: str, kind: str, priority: str, payload: bytes) -> None:
+    async def take_arrival(self, arrived: Deliver) -> None:
+        """Announce a message that has just begun to wait."""
+        try:
+            received, _, _ = self._reader.read(arrived.envelope)
+        except msgspec.DecodeError:
+            _log.exception("%s cannot be read", arrived.signal_id)
+            return
+        settings = self._settings or await self._read_settings()
+        payload = bytes(received.payload)
+        facts = (received.sender.agent_id, received.message_type, received.priority or "")
+        # The hub tells of decisions at any level, because a permission prompt waits for one.
+        if received.message_type == _DECIDED and (
+            await self.take_decision(payload) or not _matters(facts[2], settings)
+        ):
+            return
+        await self._announce(settings, arrived.signal_id, *facts, payload)
+
+    async def _announce(
+        self, settings: _Settings, signal_id: str, sender: str, kind: str, priority: str, payload: bytes
+    ) -> None:
         """Notify the coding agent of a message, unless that has been done often enough."""
         known = self._waiting.setdefault(signal_id, _Waiting(0, 0.0))
-        waits = self._settings.notify_again_s
+        waits = settings.notify_again_s
         known.again_at = asyncio.get_running_loop().time() + waits[min(known.count, len(waits) - 1)]
         self._changed.set()
-        if known.count >= self._settings.notifications_max:
+        if known.count >= settings.notifications_max:
             return
         known.count += 1
         # Clients put the content into an element: the text must not be able to end it.
@@ -210,7 +226,7 @@ class Channel:
                 except TimeoutError:
                     pass
             try:
-                await self._look()
+                await self.look()
                 self._stale = False
             except TocsinError as error:
                 _log.info("the inbox cannot be looked at: %s", error)
@@ -218,34 +234,42 @@ class Channel:
                     known.again_at = max(known.again_at, loop.time() + self._config.backoff_max_s)
                 self._stale = False
 
-    async def _look(self) -> None:
-        """Announce what waits and is due, and forget what was taken."""
+    async def _read_settings(self) -> _Settings:
         policy = (await self._perform("get_policy", {}))["policy"]["wake"]
         self._settings = msgspec.convert({name: policy[name] for name in _Settings.__struct_fields__}, _Settings)
+        return self._settings
+
+    async def look(self) -> None:
+        """Announce what waits in the inbox and is due, and forget what was taken."""
+        settings = await self._read_settings()
+        before = list(self._waiting)
         page = await self._perform("list_inbox", {})
         there = {item["signal_id"]: item for item in page["items"]}
-        for signal_id in [name for name in self._waiting if name not in there]:
-            del self._waiting[signal_id]
+        # What has arrived since the inbox was asked for need not be in the answer.
+        for signal_id in before:
+            if signal_id not in there:
+                del self._waiting[signal_id]
         now = asyncio.get_running_loop().time()
         for signal_id, item in there.items():
             known = self._waiting.get(signal_id)
             decided = item["type"] == _DECIDED
-            if not (decided or self._matters(item["priority"])) or (known is not None and known.again_at > now):
+            if not (decided or _matters(item["priority"], settings)) or (known is not None and known.again_at > now):
                 continue
             if item["state"] != "queued":
                 # Handed out to a hook or a call: it returns to the queue if its receipt does not come.
                 if known is not None:
-                    known.again_at = now + self._settings.notify_again_s[0]
+                    known.again_at = now + settings.notify_again_s[0]
                 continue
             payload = msgspec.json.encode(item["payload"])
-            if decided and (await self.take_decision(payload) or not self._matters(item["priority"])):
-                self._waiting[signal_id] = _Waiting(self._settings.notifications_max, float("inf"))
+            if decided and (await self.take_decision(payload) or not _matters(item["priority"], settings)):
+                self._waiting[signal_id] = _Waiting(settings.notifications_max, float("inf"))
                 continue
-            await self._announce(signal_id, item["sender"], item["type"], item["priority"], payload)
+            await self._announce(settings, signal_id, item["sender"], item["type"], item["priority"], payload)
 
-    def _matters(self, priority: str) -> bool:
-        """Tell whether a message of a priority is announced."""
-        return VOCABULARY.get(priority, 0) >= VOCABULARY[self._settings.level]
+
+def _matters(priority: str, settings: _Settings) -> bool:
+    """Tell whether a message of a priority is announced."""
+    return VOCABULARY.get(priority, 0) >= VOCABULARY[settings.level]
 
 
 def _greeting(session: str | None) -> Hello:
