@@ -37,6 +37,7 @@ from tocsin.fleet.worker import (
 from tocsin.gateways.files.gateway import FileGateway
 from tocsin.gateways.http.server import CannotListen, PortTaken, listen, serve
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
+from tocsin.hub.hosting.time_slice import request_time_slice
 from tocsin.hub.observability.logs import log_to_stderr
 from tocsin.hub.policy_file import adopt_policy_file
 from tocsin.hub.service import Hub, UnknownStore, check_store, hub_address, hub_name, is_postgres
@@ -142,6 +143,7 @@ def run_hub(
         config = load_config(data / "server.yaml", **(changes | {"port": listener.getsockname()[1]}))
         place = Place(data, project, store, config)
         share = None if sockets is None else Share(sockets.worker, len(sockets.others), project)
+        request_time_slice(config.time_slice_s)  # Before there are other threads, which take it over.
         with asyncio.Runner(loop_factory=_loop()) as runner:
             if is_postgres(store) and not standby:
                 serving = _serve_shared(place, listener, sockets, trusting=trusting, proxy=proxy, ready=ready)

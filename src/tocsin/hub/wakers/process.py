@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from tocsin.hub.hosting.time_slice import request_time_slice
+
 __all__ = ["ProcessLimits", "ProcessNote", "WakerProcess", "is_running", "read_note"]
 
 _log = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class WakerProcess:
     def _run(self, argv: list[str], environment: dict[str, str], directory: Path, after: "WakerProcess | None") -> None:
         if after is not None:
             after.join()
+        request_time_slice(0)  # A program takes over the time slice of the thread that starts it.
         try:
             self._log_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             output = os.open(self._log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
