@@ -19,8 +19,9 @@ from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import LEVEL_EVENTS, ObservedExchange
-from tocsin.journal.history import EXCERPT_CHARS, Page, Wanted, life_of
+from tocsin.journal.history import EXCERPT_CHARS, Page, Wanted
 from tocsin.journal.log import EventLog, tail
+from tocsin.journal.records import life_of
 from tocsin.journal.table_definitions import MESSAGES, POLICIES
 from tocsin.journal.tables import Tables
 

@@ -21,7 +21,7 @@ from tocsin.journal.checksums import verifier
 from tocsin.journal.columns import Row, row_reader
 from tocsin.journal.log import EventLog
 from tocsin.journal.projection import batch_of
-from tocsin.journal.records import life_text
+from tocsin.journal.records import life_of, life_text
 from tocsin.journal.recovery import reopen
 from tocsin.journal.sqlite.statements import ROWS_MAX
 from tocsin.journal.table_definitions import CONTENT_COLUMNS, MESSAGE_COLUMNS, MESSAGES, ORDINARY, whole_message
@@ -84,7 +84,7 @@ def test_a_short_row_has_the_values_of_its_message() -> None:
             message.delivered_at,
             True,
         )
-        life = [msgspec.json.decode(line) for line in found["life"].splitlines()]
+        life = life_of(found["life"])
         assert [entry["kind"] for entry in life] == ["MessageAccepted", "MessageOffered", "MessageDelivered"]
         assert found["offered_seq"] == life[1]["seq"]
 
@@ -136,7 +136,7 @@ def test_every_store_writes_short_and_whole_rows_alike(journal: Journal) -> None
     tables.close()
 
 
-def test_the_history_of_an_ordinary_message_is_made_of_the_entries_of_its_events() -> None:
+def test_the_history_of_an_ordinary_message_has_the_entries_of_its_events() -> None:
     pair = Pair()
     pair.send(1)
     pair.confirm(1)
@@ -150,4 +150,60 @@ def test_the_history_of_an_ordinary_message_is_made_of_the_entries_of_its_events
     ]
     assert len(steps) == 3
     found = dict(zip(MESSAGES.names, whole_message(row), strict=True))["life"]
-    assert found.splitlines() == [life_text(list(step)) for step in steps]
+    assert found.count(b"\n") == 0
+    assert life_of(found) == life_of(b"\n".join(life_text(list(step)) for step in steps))
+
+
+#: As it is stored; it must be readable for as long as there are journals.
+STORED = (
+    b'[1,7,1000,"1.1.0",8,8,"as_requested",5,"","available","pushed_to_ws",99.0,null,3.5,0,0,null,null,'
+    b'8,1001,"ses_1",1,8,0,true,9,2000,"receipt"]'
+)
+
+
+def test_the_stored_form_of_an_ordinary_history_does_not_change() -> None:
+    acceptance = {
+        "seq": 7,
+        "kind": "MessageAccepted",
+        "at": 1000,
+        "version": "1.1.0",
+        "requested": 8,
+        "priority": 8,
+        "rule": "as_requested",
+        "importance": 5,
+        "held": "",
+        "recipient_state": "available",
+        "publish_path": "pushed_to_ws",
+        "tokens": 99.0,
+        "critical_quota": None,
+        "blocking_quota": 3.5,
+    }
+    offer = {
+        "seq": 8,
+        "kind": "MessageOffered",
+        "at": 1001,
+        "session": "ses_1",
+        "offer": 1,
+        "level": 8,
+        "waited_us": 0,
+        "pushed": True,
+    }
+    delivery = {"seq": 9, "kind": "MessageDelivered", "at": 2000, "how": "receipt"}
+    assert life_of(STORED) == [acceptance, offer, delivery]
+
+
+def test_an_ordinary_history_says_which_limit_changed_the_priority() -> None:
+    capped = STORED.replace(b'"as_requested"', b'"role_cap"').replace(b"0,0,null,null", b"0,0,6.0,null")
+    acceptance = life_of(capped)[0]
+    assert (acceptance["rule"], acceptance["limit"]) == ("role_cap", 6.0)
+    assert not {"high", "messages", "window_s"} & acceptance.keys()
+
+
+def test_what_happens_later_follows_an_ordinary_history() -> None:
+    later = {"seq": 12, "kind": "MessageRecalled", "at": 3000}
+    assert [entry["seq"] for entry in life_of(STORED + b"\n" + msgspec.json.encode(later))] == [7, 8, 9, 12]
+
+
+def test_an_unknown_form_of_a_history_is_refused() -> None:
+    with pytest.raises(ValueError, match="format 2"):
+        life_of(STORED.replace(b"[1,", b"[2,"))

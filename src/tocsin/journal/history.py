@@ -21,7 +21,6 @@ __all__ = [
     "Wanted",
     "brief_page_of",
     "dead_page_of",
-    "life_of",
     "page_of",
 ]
 
@@ -71,7 +70,7 @@ class Signal(msgspec.Struct, frozen=True):
     dead_at: int | None
     payload: bytes
     metadata: bytes
-    #: Everything that happened to it, one JSON object per line, oldest first.
+    #: Everything that happened to it, as text that `tocsin.journal.records.life_of` reads.
     life: bytes
 
 
@@ -163,11 +162,6 @@ class DeadLetter(msgspec.Struct, frozen=True):
     last_failed_at: int | None
     reason: str | None
     code: str | None
-
-
-def life_of(life: bytes) -> list[dict[str, Any]]:
-    """Decode a message's history, oldest event first."""
-    return [msgspec.json.decode(line) for line in life.splitlines()]
 
 
 def page_of(rows: list[tuple[Any, ...]], limit: int) -> Page[Signal]:

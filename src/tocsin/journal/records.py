@@ -2,6 +2,10 @@
 
 A record is one JSON object: `kind`, `project`, `seq` and the event's own field names, as `docs/reference/events.md`
 lists them. No event may have a field of one of those three names.
+
+A message history is text with one JSON object per line, oldest event first. The history of an ordinary message, which
+was accepted, offered and delivered before the tables were written, is one JSON array instead: the same values without
+their names, which are most of the text. `life_of` reads both.
 """
 
 from collections.abc import Callable
@@ -9,13 +13,14 @@ from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.events import EVENT_TYPES, Event
 from tocsin.journal.columns import compiled
 
-__all__ = ["DOCUMENTS", "LIFE_ENTRIES", "RECORDS", "RECORDS_WITH_PAYLOADS", "life_text", "record_of"]
+__all__ = ["DOCUMENTS", "LIFE_ENTRIES", "RECORDS", "RECORDS_WITH_PAYLOADS", "life_of", "life_text", "record_of"]
 
 #: Fields that hold JSON documents of their own.
 DOCUMENTS = frozenset({"payload", "metadata", "policy"})
@@ -29,7 +34,25 @@ _ACCEPTANCE = (
 #: Fields that explain a decision; where an event leaves one at its default, a message history leaves it out.
 _EXPLAINING = frozenset({"high", "messages", "limit", "window_s"})
 
-#: Numbers and events of a message that was accepted, offered and delivered.
+#: Their defaults in an acceptance, which alone has them.
+_UNEXPLAINED = {
+    field.name: field.default for field in msgspec.structs.fields(ev.MessageAccepted) if field.name in _EXPLAINING
+}
+
+#: Entries of the history of an ordinary message.
+_ORDINARY_KINDS = (ev.MessageAccepted, ev.MessageOffered, ev.MessageDelivered)
+#: Their fields in the order of its array, after the number of this format. Stored arrays are read by this list: if an
+#: event gets a field, a second format with another number is needed.
+_ORDINARY_FORMAT = 1
+_ORDINARY_FIELDS = (
+    (
+        *("seq", "at", "version", "requested", "priority", "rule", "importance", "held", "recipient_state"),
+        *("publish_path", "tokens", "critical_quota", "blocking_quota", "high", "messages", "limit", "window_s"),
+    ),
+    ("seq", "at", "session", "offer", "level", "waited_us", "pushed"),
+    ("seq", "at", "how"),
+)
+#: Numbers and events of its history.
 _ORDINARY_STEPS = 6
 _JSON = msgspec.json.Encoder()
 _FIELDS: dict[type, tuple[str, ...]] = {kind: kind.__struct_fields__ for kind in EVENT_TYPES}
@@ -76,26 +99,25 @@ class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
 LIFE_ENTRIES = _EntryMakers()
 
 
-def _life_function(*kinds: type) -> Callable[[list[Any]], bytes]:
-    """Build the function that makes the history of a message to which events of these kinds happened, in this order.
-
-    It makes all entries in one call.
-    """
-    steps = [(kind, f"seq_{place}", f"event_{place}") for place, kind in enumerate(kinds)]
-    variables = ", ".join(f"{seq}, {event}" for _, seq, event in steps)
-    entries = ", ".join(_entry_source(kind, seq, event) for kind, seq, event in steps)
-    source = f"def function(steps):\n    {variables}, = steps\n    return encode_lines([{entries}])[:-1]"
-    structs = {f"{kind.__name__}Entry": _entry_struct(kind) for kind in kinds}
-    function: Callable[[list[Any]], bytes] = compiled(source, encode_lines=_JSON.encode_lines, **structs)
+def _ordinary_life_function() -> Callable[[list[Any]], bytes]:
+    """Build the function that makes the history of an ordinary message in one call."""
+    variables, values = [], []
+    for place, names in enumerate(_ORDINARY_FIELDS):
+        variables += [f"seq_{place}", f"event_{place}"]
+        values += [f"seq_{place}" if name == "seq" else f"event_{place}.{name}" for name in names]
+    source = (
+        f"def function(steps):\n    {', '.join(variables)}, = steps\n    return encode((number, {', '.join(values)}))"
+    )
+    function: Callable[[list[Any]], bytes] = compiled(source, encode=_JSON.encode, number=_ORDINARY_FORMAT)
     return function
 
 
-_Accepted, _Offered, _Delivered = ev.MessageAccepted, ev.MessageOffered, ev.MessageDelivered
-_ordinary_life = _life_function(_Accepted, _Offered, _Delivered)
+_Accepted, _Offered, _Delivered = _ORDINARY_KINDS
+_ordinary_life = _ordinary_life_function()
 
 
 def life_text(steps: list[Any]) -> bytes:
-    """Return a message history as text, one JSON object per line; it is given as numbers and events, alternately."""
+    """Return a message history as text; it is given as numbers and events, alternately."""
     if (
         len(steps) == _ORDINARY_STEPS
         and type(steps[1]) is _Accepted
@@ -105,6 +127,28 @@ def life_text(steps: list[Any]) -> bytes:
         return _ordinary_life(steps)
     entries = [LIFE_ENTRIES[type(event)](seq, event) for seq, event in zip(steps[::2], steps[1::2], strict=True)]
     return _JSON.encode_lines(entries)[:-1]
+
+
+def life_of(life: bytes) -> list[dict[str, Any]]:
+    """Decode a message history, oldest event first."""
+    entries: list[dict[str, Any]] = []
+    for line in life.splitlines():
+        found = msgspec.json.decode(line)
+        entries += _ordinary_entries(found) if isinstance(found, list) else [found]
+    return entries
+
+
+def _ordinary_entries(values: list[Any]) -> list[dict[str, Any]]:
+    """Return the entries of the history of an ordinary message, as their events would give them one by one."""
+    number, *rest = values
+    if number != _ORDINARY_FORMAT:
+        raise ValueError(f"format {number} of a message history is not known")
+    entries, left = [], iter(rest)
+    for kind, names in zip(_ORDINARY_KINDS, _ORDINARY_FIELDS, strict=True):
+        given = {name: next(left) for name in names}
+        entry = {"seq": given.pop("seq"), "kind": kind.__name__} | given
+        entries.append({name: value for name, value in entry.items() if value != _UNEXPLAINED.get(name, UNSET)})
+    return entries
 
 
 class _RecordMakers(dict[type, Callable[[str, int, Any], msgspec.Struct]]):

@@ -159,7 +159,7 @@ class Tables(Protocol):
         """List undelivered messages that expire after a time, soonest first."""
 
     def lives(self, seqs: list[int]) -> dict[int, bytes]:
-        """Return the histories of messages by sequence number, one JSON object per line, oldest first."""
+        """Return the histories of messages by sequence number, as they are stored."""
 
     def conversations(self, latest: int, limit: int) -> list[Conversation]:
         """Count the latest messages by sender and recipient, most first."""

@@ -17,7 +17,7 @@ from tocsin.core.errors import Problem
 from tocsin.hub.hosting.host import Condition, Host
 from tocsin.hub.reader import Reader
 from tocsin.journal.errors import CommitFailed, JournalUnavailable
-from tocsin.journal.history import life_of
+from tocsin.journal.records import life_of
 from tocsin.journal.recovery import reopen
 from tocsin.journal.sqlite.tables import SqliteTables
 from tocsin.journal.tables import Batch

@@ -18,7 +18,8 @@ from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.pages import in_turns
 from tocsin.hub.operations.records import dead_letter_record, history_record, message_record, message_summary
 from tocsin.journal.history import Page as Rows
-from tocsin.journal.history import Signal, Wanted, life_of
+from tocsin.journal.history import Signal, Wanted
+from tocsin.journal.records import life_of
 from tocsin.journal.tables import Tables
 from tocsin.wire import history as wire
 from tocsin.wire.operation import Page, PageRequest

@@ -13,7 +13,8 @@ from tocsin.core.wake.model import Waking
 from tocsin.core.wake.reach import reach_of
 from tocsin.core.wake.transitions import HOUR_US
 from tocsin.hub.project import Project
-from tocsin.journal.history import Brief, DeadLetter, Signal, life_of
+from tocsin.journal.history import Brief, DeadLetter, Signal
+from tocsin.journal.records import life_of
 from tocsin.wire.agents import AgentRecord, WakeRecord
 from tocsin.wire.explanations import Explainer
 from tocsin.wire.history import (

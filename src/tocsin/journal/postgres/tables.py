@@ -254,7 +254,7 @@ class PostgresTables:
         return [Brief(*row) for row in self._all(history.EXPIRING, self._project, after_at, limit)]
 
     def lives(self, seqs: list[int]) -> dict[int, bytes]:
-        """Return the histories of messages by sequence number, one JSON object per line, oldest first."""
+        """Return the histories of messages by sequence number, as they are stored."""
         return {seq: bytes(life) for seq, life in self._all(history.LIVES, self._project, seqs)}
 
     def conversations(self, latest: int, limit: int) -> list[Conversation]:

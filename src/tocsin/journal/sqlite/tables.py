@@ -231,7 +231,7 @@ class SqliteTables:
         return [Brief(*row) for row in self._all(history.EXPIRING, (after_at, limit))]
 
     def lives(self, seqs: list[int]) -> dict[int, bytes]:
-        """Return the histories of messages by sequence number, one JSON object per line, oldest first."""
+        """Return the histories of messages by sequence number, as they are stored."""
         return dict(self._all(history.LIVES, (msgspec.json.encode(seqs).decode(),)))
 
     def conversations(self, latest: int, limit: int) -> list[Conversation]:
