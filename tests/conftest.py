@@ -1,5 +1,6 @@
 """How tests are given to workers, and the databases that they share."""
 
+import gc
 import json
 import os
 import re
@@ -109,6 +110,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if fixtures & set(getattr(item, "fixturenames", ())) and scopes[item] != what:
                 raise pytest.UsageError(f"{item.nodeid} uses {what}, which its file's parameters do not show")
     items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Exempt what is imported from garbage collection: it stays until the end, and each collection would visit it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,5 +1,6 @@
 """How tests are given to workers: what is heavy to one worker, files whole, independent long tests one by one."""
 
+import gc
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -37,3 +38,8 @@ def test_the_longest_scopes_come_first() -> None:
 def test_a_file_that_hides_its_use_of_spark_is_refused() -> None:
     with pytest.raises(pytest.UsageError, match="uses Spark"):
         pytest_collection_modifyitems([item("tests/test_ids.py::a", "tmp_path", "spark")])
+
+
+def test_imported_modules_are_exempt_from_garbage_collection() -> None:
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 10_000
