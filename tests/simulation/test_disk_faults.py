@@ -12,9 +12,11 @@ from tests.soak import SOAK, scaled
 from tocsin.journal.errors import JournalError
 
 STEPS = scaled(200, 1500)
+#: `make test` strikes at one of so many points of a projection, and `make soak` at all of them.
+STRIDE = 1 if SOAK else 4
 
 
-@pytest.mark.parametrize("seed", range(scaled(5, 20)) if SOAK else (0, 1, 3, 4))
+@pytest.mark.parametrize("seed", range(scaled(5, 20)) if SOAK else (1, 4))
 def test_every_promise_holds_on_a_failing_disk(seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"disk {seed}")
     store = DiskStore(tmp_path / "project", rng)
@@ -41,19 +43,23 @@ def test_every_promise_holds_on_a_failing_disk(seed: int, tmp_path: Path) -> Non
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("what", ["append", "project"])
 def test_a_fault_at_every_point_of_a_write(fault: str, what: str, tmp_path: Path) -> None:
-    """Strike at the first write, then at the second, and so on, until the work has no such point any more."""
+    """Strike at the first write, then at a later one, and so on, until the work has no such point any more."""
+    stride = STRIDE if what == "project" else 1
+    point = random.SystemRandom().randrange(stride)
+    print(f"the first point is {point}")  # noqa: T201
     store = DiskStore(tmp_path / "project", random.Random(f"{fault} {what}"))
     points = 0
     try:
         world = World(3, store=store)
         for _ in range(30):
             world.step()
-        while strike(store, world, fault, what, points):
+        while strike(store, world, fault, what, point):
+            point += stride
             points += 1
             assert points < 1000
     finally:
         store.close()
-    assert points >= (2 if what == "append" else 10)
+    assert points >= (2 if what == "append" else 10 // stride)
 
 
 def strike(store: DiskStore, world: World, fault: str, what: str, point: int) -> bool:

@@ -9,7 +9,7 @@ from tests.simulation.world import World
 from tests.soak import scaled
 from tocsin.core import events as ev
 
-SEEDS = range(scaled(8, 120))
+SEEDS = range(scaled(4, 120))
 STEPS = scaled(600, 3000)
 
 
@@ -45,7 +45,8 @@ def test_a_run_meets_every_kind_of_event() -> None:
 
 def test_runs_decide_sends_and_receipts_by_plan() -> None:
     found: dict[str, int] = {}
-    for seed in range(100):
+    # The first two meet all of them, as things are; the others are there for when they no longer do.
+    for seed in (2, 12, *range(100)):
         world = World(seed)
         for _ in range(300):
             world.step()
