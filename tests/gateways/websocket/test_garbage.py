@@ -53,7 +53,7 @@ FRAMES = st.one_of(
 )
 
 
-@settings(max_examples=scaled(200, 2000), deadline=None)
+@settings(max_examples=scaled(80, 2000), deadline=None)
 @given(FRAMES)
 def test_any_text_is_operations_and_faults(text: str) -> None:
     for part in read_frame(text, 100):
@@ -96,7 +96,7 @@ async def test_a_hub_answers_garbage_from_the_catalogue(tmp_path: Path, caplog: 
         frames: list[str] = []
 
         @settings(
-            max_examples=scaled(150, 1500),
+            max_examples=scaled(60, 1500),
             deadline=None,
             phases=[Phase.generate],
             database=None,
