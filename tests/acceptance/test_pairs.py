@@ -1,11 +1,14 @@
 """Two agents over each pair of gateways, against one hub in a process of its own: what the documents promise holds.
 
 A test that needs an agent that is not there yet takes one of the latecomers; whoever is called `-a` or `-b` is there.
+
+In `make test` each test has some of the pairs, in which each gateway sends and receives, and the tests together have
+all of them; in `make soak` each test has all pairs.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
-from itertools import count, product
+from itertools import count
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ import yaml
 
 from tests.acceptance.agents.base import Driver, Letter, Refused
 from tests.acceptance.agents.team import ABSENT, GATEWAYS, GatewayTeam, serving
+from tests.soak import SOAK
 
 POLICY = """
 health: {limits: {message_routing_p99_s: 60, critical_delivery_s: 60, blocking_delivery_s: 60}}
@@ -23,7 +27,6 @@ contracts:
 """
 #: Sessions that are taken for stale soon, and for ended when the test says so.
 HASTY = POLICY + "sessions: {stale_after_s: 1, lapse_after_s: 1000, heartbeat_record_s: 0}\n"
-PAIRS = list(product(GATEWAYS, GATEWAYS))
 PUSHED = frozenset({"socket"})
 
 #: What is hard to carry: text of many alphabets, separators, numbers at the edge, nesting, emptiness.
@@ -75,6 +78,12 @@ MUST_ACK = frozenset({"TASK_ASSIGNMENT", "ERROR_REPORT", "HANDOFF_REQUEST"})
 _threads = count(1)
 
 
+def pairs(*drawn: int) -> list[tuple[str, str]]:
+    """Return pairs of gateways: all, or in `make test` each gateway with those that come so many places after it."""
+    places = range(len(GATEWAYS)) if SOAK else drawn
+    return [(one, GATEWAYS[(at + step) % len(GATEWAYS)]) for step in places for at, one in enumerate(GATEWAYS)]
+
+
 def thread() -> str:
     return f"req_{next(_threads)}"
 
@@ -103,7 +112,7 @@ async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
         yield Stage(team)
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
+@pytest.mark.parametrize(("one", "other"), pairs(0, 1))
 async def test_every_type_arrives_as_it_was_sent(stage: Stage, one: str, other: str) -> None:
     sender, receiver = stage.team.agents[f"{one}-a"], stage.team.agents[f"{other}-b"]
     assignment = thread()
@@ -130,7 +139,7 @@ def _check_receipt(receipt: dict[str, Any], letter: Letter, receiver: Driver, *,
     assert (receipt["duplicate"], receipt["durability"], receipt["copies"]) == (False, "flushed", 1)
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
+@pytest.mark.parametrize(("one", "other"), pairs(2, 3))
 async def test_ack_and_nack_are_messages_too(stage: Stage, one: str, other: str) -> None:
     """Whoever got a message confirms or rejects it with an envelope, and its sender sees that."""
     confirmer, asker = stage.team.agents[f"{one}-a"], stage.team.agents[f"{other}-b"]
@@ -154,7 +163,7 @@ async def test_ack_and_nack_are_messages_too(stage: Stage, one: str, other: str)
             assert (report.sender, report.payload["errorCode"]) == ("tocsin", "E_TASK_003")
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
+@pytest.mark.parametrize(("one", "other"), pairs(4, 0))
 async def test_without_an_ack_it_comes_again_and_a_rejection_for_good_is_reported(
     stage: Stage, one: str, other: str
 ) -> None:
