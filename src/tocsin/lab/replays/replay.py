@@ -175,9 +175,9 @@ class Ids:
         return f"{prefix}_lab_{self._count:08d}"
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def prepared_trace(path: Path) -> PreparedTrace:
-    """Read and prepare a trace; the last two are cached for the next policy."""
+    """Read and prepare a trace; the last one is cached for the next policy."""
     return PreparedTrace(load_trace(path))
 
 
