@@ -28,6 +28,7 @@ def same_as_local(settings: Settings, tmp_path: Path) -> None:
         assert found[name] == expected[name], f"{name} differs"
 
 
+@pytest.mark.skipif(not SOAK, reason="a whole cluster takes a minute of both cores: make soak")
 def test_a_cluster_that_loses_a_worker(settings: Settings, tmp_path: Path) -> None:
     done = lose_a_worker(tmp_path, scaled(120, 500))
     assert done.version_then < done.version, "the worker was killed at the end only"
