@@ -9,18 +9,16 @@ their names, which are most of the text. `life_of` reads both.
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.events import EVENT_TYPES, Event
 from tocsin.journal.columns import compiled
 
-__all__ = ["DOCUMENTS", "LIFE_ENTRIES", "RECORDS", "RECORDS_WITH_PAYLOADS", "life_of", "life_text", "record_of"]
+__all__ = ["DOCUMENTS", "RECORDS", "RECORDS_WITH_PAYLOADS", "life_of", "life_text", "record_of"]
 
 #: Fields that hold JSON documents of their own.
 DOCUMENTS = frozenset({"payload", "metadata", "policy"})
@@ -65,19 +63,12 @@ def _entry_names(kind: type) -> tuple[str, ...]:
     return tuple(sorted(names, key=_EXPLAINING.__contains__))
 
 
-@cache
 def _entry_struct(kind: type) -> type[msgspec.Struct]:
     """Return the type of the entries of an event in message histories."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
     names = ("seq", "kind", *_entry_names(kind))
     fields = [(name, Any, defaults[name]) if name in _EXPLAINING else name for name in names]
     return msgspec.defstruct(f"{kind.__name__}Entry", fields, gc=False, omit_defaults=True)
-
-
-def _entry_source(kind: type, seq: str, event: str) -> str:
-    """Return the expression that makes the entry of an event out of the variables of its number and of itself."""
-    values = ", ".join(f"{event}.{name}" for name in _entry_names(kind))
-    return f"{kind.__name__}Entry({seq}, {kind.__name__!r}, {values})"
 
 
 class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
@@ -87,16 +78,15 @@ class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
     """
 
     def __missing__(self, kind: type) -> Callable[[int, Any], msgspec.Struct]:
-        source = f"def function(seq, event): return {_entry_source(kind, 'seq', 'event')}"
-        function: Callable[[int, Any], msgspec.Struct] = compiled(
-            source, **{f"{kind.__name__}Entry": _entry_struct(kind)}
-        )
+        values = ", ".join(f"event.{name}" for name in _entry_names(kind))
+        source = f"def function(seq, event): return entry(seq, {kind.__name__!r}, {values})"
+        function: Callable[[int, Any], msgspec.Struct] = compiled(source, entry=_entry_struct(kind))
         self[kind] = function
         return function
 
 
 #: By kind of event, the function that makes its entry in a message history, without the message's number and content.
-LIFE_ENTRIES = _EntryMakers()
+_ENTRIES = _EntryMakers()
 
 
 def _ordinary_life_function() -> Callable[[list[Any]], bytes]:
@@ -125,7 +115,7 @@ def life_text(steps: list[Any]) -> bytes:
         and type(steps[5]) is _Delivered
     ):
         return _ordinary_life(steps)
-    entries = [LIFE_ENTRIES[type(event)](seq, event) for seq, event in zip(steps[::2], steps[1::2], strict=True)]
+    entries = [_ENTRIES[type(event)](seq, event) for seq, event in zip(steps[::2], steps[1::2], strict=True)]
     return _JSON.encode_lines(entries)[:-1]
 
 
@@ -147,7 +137,7 @@ def _ordinary_entries(values: list[Any]) -> list[dict[str, Any]]:
     for kind, names in zip(_ORDINARY_KINDS, _ORDINARY_FIELDS, strict=True):
         given = {name: next(left) for name in names}
         entry = {"seq": given.pop("seq"), "kind": kind.__name__} | given
-        entries.append({name: value for name, value in entry.items() if value != _UNEXPLAINED.get(name, UNSET)})
+        entries.append({name: value for name, value in entry.items() if value != _UNEXPLAINED.get(name, msgspec.UNSET)})
     return entries
 
 
