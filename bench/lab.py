@@ -3,8 +3,9 @@
 History is generated with the real exchange in virtual time and cached (`bench.traffic`). An event counts once, when the
 exchange decides it in the replay; the time includes reading the trace, the clock, the consumers and the counting. The
 bare exchange gets the recorded commands of the same windows and does nothing but decide them; only that is timed. Rates
-per core use processor time and are medians over interleaved rounds; the times on Spark are elapsed times, the best of
-two rounds.
+per core use processor time and are medians over interleaved rounds. The times on Spark are elapsed times. The overhead
+of Spark is the median of three rounds, each a replay in one process and the same on Spark; the speed-up compares the
+fastest rounds.
 """
 
 import gc
@@ -14,8 +15,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -39,12 +41,12 @@ CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin"
 _WINDOW_S = 7200
 EVENTS, QUICK_EVENTS = 1_000_000, 20_000
 ROUNDS = 5
-#: Rounds on Spark, each beside a round without it.
+#: Rounds on Spark.
 SPARK_ROUNDS = 3
 AIMS = (
     Aim("replay_over_core", ">=", 0.7, "events per second and core of a replay, over those of the bare exchange"),
     Aim("speedup_2_cores", ">=", 1.7, "elapsed time on Spark with one core, over that with two"),
-    Aim("spark_overhead_pct", "<", 25, "overhead of Spark with one core over a bare replay (median), per cent"),
+    Aim("spark_overhead_pct", "<", 25, "overhead of Spark with one core over a bare replay, per cent"),
     Aim("scenario_agents_max", ">=", 100_000, "most agents in a scenario"),
 )
 _CROWD = """
@@ -62,6 +64,23 @@ class Timing(msgspec.Struct):
     wall_s: float
     cpu_s: float
     events: int
+
+
+class Measured(msgspec.Struct):
+    """Everything that a run has measured."""
+
+    events: int
+    windows: int
+    recording_s: float
+    #: Replays in one process, and the bare exchange, by round.
+    alone: list[Timing] = []
+    core: list[Timing] = []
+    #: Replays in one process and on Spark with one core, by round.
+    beside: list[tuple[Timing, Timing]] = []
+    #: Replays on Spark with two cores, by round.
+    double: list[Timing] = []
+    #: Agents of each scenario, its processor time, its events and its memory in MiB.
+    crowds: list[tuple[int, float, int, int]] = []
 
 
 Replays = Callable[[Sequence[ReplayTask]], tuple[float, list[float]]]
@@ -107,7 +126,6 @@ def replays(experiment: Experiment, run: Replays) -> Timing:
     """Replay all windows under the policies in force."""
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         tasks = tasks_of(experiment, Path(folder))
-        prepared_trace.cache_clear()
         wall, cpu = run(tasks)
         done = [msgspec.json.decode(Path(task.out).read_bytes(), type=ReplayResult) for task in tasks]
         return Timing(wall, sum(cpu), sum(result.events for result in done))
@@ -116,6 +134,11 @@ def replays(experiment: Experiment, run: Replays) -> Timing:
 def per_core(timings: Sequence[Timing]) -> float:
     """Return the median of events per second of processor time."""
     return statistics.median(timing.events / timing.cpu_s for timing in timings)
+
+
+def fastest(timings: Sequence[Timing]) -> Timing:
+    """Return the timing of the fastest round."""
+    return min(timings, key=lambda timing: timing.wall_s)
 
 
 def tasks_of(experiment: Experiment, folder: Path) -> list[ReplayTask]:
@@ -131,8 +154,9 @@ def tasks_of(experiment: Experiment, folder: Path) -> list[ReplayTask]:
     ]
 
 
-def on_spark(experiment: Experiment, cores: int) -> list[tuple[Timing, Timing]]:
-    """Replay without Spark and on it, in turns, after a warm-up: its workers are running and have imported the code."""
+@contextmanager
+def warm_spark(experiment: Experiment, cores: int) -> Iterator[Replays]:
+    """Provide replays on Spark after a warm-up, so that its workers are running and have imported the code."""
     with (
         tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder,
         spark_session(SparkOptions(f"local[{cores}]"), pipeline_settings()) as spark,
@@ -143,16 +167,27 @@ def on_spark(experiment: Experiment, cores: int) -> list[tuple[Timing, Timing]]:
         for trace in build_traces(parse_scenario(_CROWD.format(agents=4, rate=1)), small) * cores:
             warm.add(trace)
         warm.replays([Candidate("warm", without_schemas(default_policy()))])
-        found = []
-        for number in range(SPARK_ROUNDS):
-            print(f"Spark with {cores} of 2 cores, round {number + 1} of {SPARK_ROUNDS}", file=sys.stderr)
-            found.append((replays(experiment, bare), replays(experiment, lambda tasks: timed(runner, tasks))))
-        return found
+        yield lambda tasks: timed(runner, tasks)
 
 
-def fastest(timings: Iterable[Timing]) -> Timing:
-    """Return the timing with the least elapsed time."""
-    return min(timings, key=lambda timing: timing.wall_s)
+def interleaved(here: Callable[[], Timing], there: Callable[[], Timing], rounds: int) -> list[tuple[Timing, Timing]]:
+    """Measure two ways to run the replays in turn, so that a slow time of the machine affects both."""
+    return [(here(), there()) for _ in range(rounds)]
+
+
+def overhead_pct(rounds: Sequence[tuple[Timing, Timing]]) -> float:
+    """Return the median over rounds of how much longer the second way took than the first, per cent."""
+    return statistics.median(100 * (there.wall_s / here.wall_s - 1) for here, there in rounds)
+
+
+def measure_spark(experiment: Experiment) -> tuple[list[tuple[Timing, Timing]], list[Timing]]:
+    """Measure replays in one process beside those on Spark with one core, then those with two cores."""
+    with warm_spark(experiment, 1) as run:
+        print(f"{SPARK_ROUNDS} rounds: replay in one process and on Spark with one core", file=sys.stderr)
+        beside = interleaved(lambda: replays(experiment, bare), lambda: replays(experiment, run), SPARK_ROUNDS)
+    with warm_spark(experiment, 2) as run:
+        print(f"{SPARK_ROUNDS} rounds: replay on Spark with two cores", file=sys.stderr)
+        return beside, [replays(experiment, run) for _ in range(SPARK_ROUNDS)]
 
 
 def crowd(agents: int, settings: Settings) -> tuple[float, int, int]:
@@ -164,6 +199,39 @@ def crowd(agents: int, settings: Settings) -> tuple[float, int, int]:
         begin = time.process_time()
         ((result,),) = experiment.replays([Candidate("defaults", without_schemas(default_policy()))])
         return time.process_time() - begin, result.events, rss_bytes() >> 20
+
+
+def summary(measured: Measured) -> tuple[str, dict[str, float]]:
+    """Return the tables and the figures of a run."""
+    alone, core = per_core(measured.alone), per_core(measured.core)
+    found: dict[str, float] = {
+        "events": measured.events,
+        "windows": measured.windows,
+        "replay_events_per_s_per_core": round(alone),
+        "core_events_per_s_per_core": round(core),
+        "replay_over_core": round(alone / core, 3),
+        "record_events_per_s_per_core": round(measured.events / measured.recording_s),
+    }
+    timings = [("bare exchange", fastest(measured.core)), ("replay", fastest(measured.alone))]
+    if measured.beside:
+        one, two = fastest([there for _, there in measured.beside]), fastest(measured.double)
+        timings += [("replay on Spark, one core", one), ("replay on Spark, two cores", two)]
+        found["speedup_2_cores"] = round(one.wall_s / two.wall_s, 2)
+        found["spark_overhead_pct"] = round(overhead_pct(measured.beside), 1)
+    rows = [
+        [name, f"{timing.wall_s:.1f}", f"{timing.cpu_s:.1f}", f"{timing.events / timing.wall_s:,.0f}"]
+        for name, timing in timings
+    ]
+    text = f"{measured.events:,} events in {measured.windows} windows; the fastest round of each\n\n"
+    text += table(["", "seconds", "processor s", "events/s"], rows)
+    if measured.crowds:
+        found["scenario_agents_max"] = max(agents for agents, _, _, _ in measured.crowds)
+        rows = [
+            [f"{agents:,}", f"{cpu:.1f}", f"{total:,}", f"{memory:,}"] for agents, cpu, total, memory in measured.crowds
+        ]
+        text += "\n\n" + table(["agents for a minute", "processor s", "events", "MiB"], rows)
+    text += "\n\n" + table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()])
+    return text, found
 
 
 def main() -> None:
@@ -182,41 +250,15 @@ def main() -> None:
         begun = time.process_time()
         experiment.record(landing)
         recording_s = time.process_time() - begun
-        alone: list[Timing] = []
-        core: list[Timing] = []
+        measured = Measured(count, len(experiment.windows), recording_s)
         for number in range(run.rounds):
             print(f"round {number + 1} of {run.rounds}: replay and bare exchange", file=sys.stderr)
-            alone.append(replays(experiment, bare))
-            core.append(bare_exchange(experiment))
-        more = [] if chosen.only_replays else [on_spark(experiment, cores) for cores in (1, 2)]
-        crowds = [] if chosen.only_replays else [(agents, *crowd(agents, settings)) for agents in chosen.agents]
-    found: dict[str, float] = {
-        "events": count,
-        "windows": len(experiment.windows),
-        "replay_events_per_s_per_core": round(per_core(alone)),
-        "core_events_per_s_per_core": round(per_core(core)),
-        "replay_over_core": round(per_core(alone) / per_core(core), 3),
-        "record_events_per_s_per_core": round(count / recording_s),
-    }
-    timings = [("bare exchange", fastest(core)), ("replay", fastest(alone))]
-    if more:
-        one, two = (fastest(spark for _, spark in rounds) for rounds in more)
-        overheads = [100 * (spark.wall_s / without.wall_s - 1) for without, spark in more[0]]
-        found["speedup_2_cores"] = round(one.wall_s / two.wall_s, 2)
-        found["spark_overhead_pct"] = round(statistics.median(overheads), 1)
-        found["scenario_agents_max"] = max(agents for agents, _, _, _ in crowds)
-        timings += [("replay on Spark, one core", one), ("replay on Spark, two cores", two)]
-    rows = [
-        [name, f"{timing.wall_s:.1f}", f"{timing.cpu_s:.1f}", f"{timing.events / timing.wall_s:,.0f}"]
-        for name, timing in timings
-    ]
-    text = f"{count:,} events in {len(experiment.windows)} windows; the fastest round of each\n\n"
-    text += table(["", "seconds", "processor s", "events/s"], rows)
-    if crowds:
-        rows = [[f"{agents:,}", f"{cpu:.1f}", f"{total:,}", f"{memory:,}"] for agents, cpu, total, memory in crowds]
-        text += "\n\n" + table(["agents for a minute", "processor s", "events", "MiB"], rows)
-    text += "\n\n" + table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()])
-    run.finish(text, found, AIMS)
+            measured.alone.append(replays(experiment, bare))
+            measured.core.append(bare_exchange(experiment))
+        if not chosen.only_replays:
+            measured.beside, measured.double = measure_spark(experiment)
+            measured.crowds = [(agents, *crowd(agents, settings)) for agents in chosen.agents]
+    run.finish(*summary(measured), AIMS)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ deleted at any time.
 
 import hashlib
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +93,11 @@ class Experiment:
         self, candidates: Sequence[Candidate], loop: str = "closed", progress: Progress | None = None
     ) -> list[list[ReplayResult]]:
         """Replay all windows under each candidate; return the results by candidate and window."""
-        # Window by window: a worker that has prepared a trace replays it under the next candidate.
-        tasks = [[self._task(window, candidate, loop) for candidate in candidates] for window in self.windows]
-        self._runner.run(list(chain.from_iterable(tasks)), progress)
-        return [
-            [_RESULT.decode(Path(row[number].out).read_bytes()) for row in tasks] for number in range(len(candidates))
-        ]
+        # The tasks of one window follow each other, because a worker keeps only the last trace.
+        tasks = [self._task(window, candidate, loop) for window in self.windows for candidate in candidates]
+        self._runner.run(tasks, progress)
+        found = [_RESULT.decode(Path(task.out).read_bytes()) for task in tasks]
+        return [found[number :: len(candidates)] for number in range(len(candidates))]
 
     def _task(self, window: Window, candidate: Candidate, loop: str) -> ReplayTask:
         settings = self.settings

@@ -1,6 +1,7 @@
 """Runners of tasks: in this process, or on Spark's workers.
 
-On Spark each task is a partition, so nothing is shuffled, and a free worker takes the next task. Workers read traces
+On Spark each task is a partition, so nothing is shuffled, and a free worker takes the next task. Tasks are started in
+their order, and a worker keeps the last trace: tasks of the same window should follow each other. Workers read traces
 and write results in the lab's folder; only the processor times are returned.
 """
 

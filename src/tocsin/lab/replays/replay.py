@@ -1,10 +1,10 @@
 """Common parts of both loops: a prepared trace, the exchange at its start, and the result of a replay.
 
 A trace is prepared once and replayed under many policies: its commands are immutable, and its state is restored for
-each replay.
+each replay. A process keeps only the last prepared trace, so the replays of one window have to follow each other.
 """
 
-from functools import lru_cache
+import gc
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,10 +175,26 @@ class Ids:
         return f"{prefix}_lab_{self._count:08d}"
 
 
-@lru_cache(maxsize=1)
+#: The last prepared trace by its path; empty before the first.
+_LAST: Final[dict[Path, PreparedTrace]] = {}
+
+
 def prepared_trace(path: Path) -> PreparedTrace:
-    """Read and prepare a trace; the last one is cached for the next policy."""
-    return PreparedTrace(load_trace(path))
+    """Read and prepare a trace; the last one is kept for the next policy.
+
+    The previous trace is freed before the next one is read, so that a process never holds two.
+    """
+    found = _LAST.get(path)
+    if found is None:
+        _LAST.clear()
+        # What earlier tasks left as garbage is collected now, because frozen garbage would stay. This also undoes a
+        # freeze by other code of the process; workers and the command line have none.
+        gc.unfreeze()
+        gc.collect()
+        found = _LAST[path] = PreparedTrace(load_trace(path))
+        # Collections need not look at the trace and the imported modules again until the next trace is read.
+        gc.freeze()
+    return found
 
 
 def without_schemas(policy: Policy) -> dict[str, Any]:
