@@ -243,7 +243,11 @@ class ObservedExchange(Exchange):
                 if kind in LEVEL_EVENTS:
                     touched_messages.update(dict.fromkeys(LEVEL_EVENTS[kind](event)))
         messages, gone = self.state.messages, observed.gone
-        observed.messages.update({number: (messages.get(number) or gone[number]).copy() for number in touched_messages})
+        for number in touched_messages:
+            message = messages.get(number) or gone.get(number)
+            # The end of a wake may name a message that was forgotten, and written to the tables, before.
+            if message is not None:
+                observed.messages[number] = message.copy()
         if self.state.failures or observed.failures:
             self._gather_failures(touched_messages)
 
