@@ -4,6 +4,8 @@ from itertools import pairwise
 
 from tests.ids import SeededIds
 from tests.workload import Workload
+from tocsin.core import events as ev
+from tocsin.core.wake.model import Waking
 from tocsin.journal.changes import ObservedExchange
 from tocsin.journal.projection import discard
 
@@ -23,3 +25,16 @@ def test_a_capture_is_freed_in_parts() -> None:
     parts = [before - after for before, after in pairwise(left)]
     assert max(parts) <= 1000
     assert min(parts) > 0
+
+
+def test_a_wake_ends_after_its_message_was_forgotten() -> None:
+    # Found by the simulator on a failing disk, seed 11. Message 999,999 is not in the state any more.
+    exchange = ObservedExchange(SeededIds(1))
+    for _ in Workload(1).play(exchange, 50):
+        pass
+    exchange.capture()
+    exchange.state.wakes["ada"] = Waking(agent="ada", wake="wake_1", message=999_999, attempt=1)
+    exchange.state.wake_targets[999_999] = "ada"
+    exchange.apply(ev.AgentWakeFailed(exchange.at, "ada", "wake_1", 999_999, 1, 1, "moot", "", 0.0, 0, final=False))
+
+    assert exchange.capture().messages == {}
