@@ -1,4 +1,4 @@
-"""A capture is freed a part at a time once it is written, so that no thread waits for all of it."""
+"""Captures: what they hold, and how they are freed: in parts, so that no thread waits for all of it."""
 
 from itertools import pairwise
 
