@@ -27,6 +27,26 @@ def test_a_deadlock_is_the_same_in_any_order_of_the_waits() -> None:
     assert found == {("request:r4", "request:r1")}
 
 
+def test_the_deadlock_among_several_suspects_is_found() -> None:
+    """Eve waits for fay, who moves on; dan waits for ada, who is in a deadlock with bob, but nobody waits for dan."""
+    graph = WaitGraph()
+    for each in [wait(1, "fay", "gil"), wait(2, "ada", "bob"), wait(3, "dan", "ada"), wait(4, "eve", "fay")]:
+        graph.add(each)
+    graph.add(wait(5, "bob", "ada"))
+    assert list(graph.suspects) == ["dan", "eve", "bob"]
+    assert [each.label for each in graph.find_deadlock()] == ["request:r5", "request:r2"]
+    assert list(graph.suspects) == ["dan", "eve", "bob"]  # They stay until the deadlock is resolved.
+
+
+def test_several_suspects_without_a_deadlock_are_cleared() -> None:
+    graph = WaitGraph()
+    for each in [wait(1, "fay", "gil"), wait(2, "eve", "fay"), wait(3, "dan", "eve")]:
+        graph.add(each)
+    assert list(graph.suspects) == ["eve", "dan"]
+    assert graph.find_deadlock() == []
+    assert not graph.suspects
+
+
 def test_agents_inherit_in_the_order_of_their_names(new_team: NewTeam) -> None:
     team = new_team()
     for name in ("zoe", "amy", "bea"):
