@@ -242,6 +242,16 @@ async def test_a_host_that_must_not_go_on_stops_at_once(tmp_path: Path, error: E
         assert journal.recoveries == 0
 
 
+async def test_a_group_that_cannot_be_encoded_stops_the_host(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as (host, journal):
+        journal.epoch = 1 << 63
+        reply = await host.submit(message(1), ADA)
+        assert isinstance(reply, Problem)
+        assert reply.code == "E_HUB_001"
+        assert "too large" in await host.stopped()
+        assert not [group for group in journal.groups if any(isinstance(event, ev.MessageAccepted) for event in group)]
+
+
 class Undecided(CommandBase, frozen=True):
     """A command that the exchange has no decision for."""
 

@@ -22,7 +22,7 @@ from tocsin.hub.hosting.live_state import LiveState
 from tocsin.hub.hosting.outgoing import Answer, OutgoingQueue, Part, Push, Waiter
 from tocsin.hub.hosting.projection_schedule import ProjectionSchedule
 from tocsin.hub.hosting.worker import Worker
-from tocsin.journal.base import Commit, Journal, group_of
+from tocsin.journal.base import Commit, Group, Journal, group_of
 from tocsin.journal.changes import Capture
 
 __all__ = ["Follower", "GroupCommitter", "OpenGroup"]
@@ -202,15 +202,19 @@ class GroupCommitter:
             self._committing = group
             group.capture = self._projections.capture_if_due(group.payload_bytes)
             self._deadline.begin()
+            # Encoded by the loop, whose caches have the events: the writing thread would need the interpreter for it.
+            try:
+                encoded = self._encoded(group)
+            except Exception as error:
+                self._committed(None, error)
+                return
             # Without urgency the loop finishes its turn first: then more messages share the next commit.
-            self._writer.start(lambda: self._append(group), self._committed, at_once=group.urgent)
+            self._writer.start(lambda: self._journal.append(encoded), self._committed, at_once=group.urgent)
         self._flushed()
 
-    def _append(self, group: OpenGroup) -> Commit:
+    def _encoded(self, group: OpenGroup) -> Group:
         events = group.events
-        return self._journal.append(
-            group_of(group.first_seq, len(events), events[-1].at, self._journal.epoch, encode_events(events))
-        )
+        return group_of(group.first_seq, len(events), events[-1].at, self._journal.epoch, encode_events(events))
 
     def _committed(self, commit: Commit | None, error: Exception | None) -> None:
         self._deadline.end()
@@ -231,6 +235,8 @@ class GroupCommitter:
         self._notify(group)
 
     def _notify(self, group: OpenGroup) -> None:
+        if not self.followers:  # As in the embedded bus.
+            return
         kinds = set(map(type, group.events))
         for follower, wanted in list(self.followers):
             if wanted is not None and wanted.isdisjoint(kinds):
