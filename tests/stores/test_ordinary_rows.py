@@ -1,5 +1,6 @@
 """Rows of ordinary messages are made and written short, and say the same as the rows of all others."""
 
+import gc
 from enum import Enum
 from typing import Any
 
@@ -134,6 +135,19 @@ def test_every_store_writes_short_and_whole_rows_alike(journal: Journal) -> None
     assert list(tables.rows(MESSAGES, order="seq")) == list(map(whole_message, rows))
     assert_same(reopen(journal, tables, SeededIds(0)).state, pair.exchange.state)
     tables.close()
+
+
+def test_the_facts_of_a_capture_are_not_tracked_by_the_garbage_collector() -> None:
+    pair = Pair()
+    for number in range(200):
+        pair.send(number)
+        pair.confirm(number)
+    capture = pair.exchange.capture()
+    gc.collect()
+    tracked = len(gc.get_objects())
+    batch = batch_of(capture)
+    assert len(gc.get_objects()) - tracked < 100
+    assert len(list(batch.new_messages)) == 200
 
 
 def test_the_history_of_an_ordinary_message_has_the_entries_of_its_events() -> None:
