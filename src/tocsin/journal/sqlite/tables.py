@@ -62,6 +62,7 @@ class SqliteTables:
 
     def __init__(self, path: Path, vfs: str | None = None) -> None:
         self._path = path
+        self._has_written = False
         # A power failure may undo the last batches as a whole. The journal still has their events, because it is pruned
         # only up to what has been hardened. Syncing each batch would delay the journal's own syncs on the same disk.
         self._connection = connect(path, "NORMAL", vfs, _PAGE_SIZE, damaged=TablesDamaged)
@@ -79,6 +80,12 @@ class SqliteTables:
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
+        if not self._has_written:
+            # SQLite copies the pages that a statement for several rows changes, lest it fail half-way: into a temporary
+            # file otherwise. Connections that only read keep the file, because they may sort more than fits in memory.
+            with _translated():
+                pragma(self._connection, "temp_store=MEMORY")
+            self._has_written = True
         with self._transaction():
             run = self._connection.executemany
             for table, rows in batch.rows:
