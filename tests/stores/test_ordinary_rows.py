@@ -136,7 +136,7 @@ def test_no_value_of_a_message_is_lost_in_a_short_row(field: str) -> None:
 def test_every_store_writes_short_and_whole_rows_alike(journal: Journal) -> None:
     pair, tables = Pair(journal), journal.tables()
     project(pair.exchange, tables)
-    count = 2 * ROWS_MAX + 3
+    count = 3 * ROWS_MAX // 2 + 3
     for number in range(count):
         pair.send(number, **({"metadata": {"subject": "review"}} if number % 5 == 0 else {}))
         pair.confirm(number)

@@ -328,7 +328,7 @@ class _RowsWriter:
     def __init__(self, connection: apsw.Connection, statement: statements.RowsStatement) -> None:
         self._connection = connection
         self._statement = statement
-        self._full = statement.width * statements.ROWS_MAX
+        self._full = statement.width * statement.rows_max
         self._values: list[Any] = []
 
     def add(self, row: Row) -> None:
@@ -336,13 +336,13 @@ class _RowsWriter:
         values = self._values
         values += row
         if len(values) == self._full:
-            self._connection.execute(self._statement.text(statements.ROWS_MAX), values)
+            self._connection.execute(self._statement.text(self._statement.rows_max), values)
             self._values = []
 
     def finish(self) -> None:
         """Write the rows that are left, with statements for fewer of them."""
         width, values = self._statement.width, self._values
-        for begin, size in statements.parts(len(values) // width):
+        for begin, size in statements.parts(len(values) // width, self._statement.rows_max):
             self._connection.execute(self._statement.text(size), values[begin * width : (begin + size) * width])
 
 
