@@ -53,8 +53,9 @@ _NAME = "tables.db"
 #: A batch has many rows of one to two KiB: with large pages it takes fewer system calls than with 4 KiB.
 _PAGE_SIZE = 16 * 1024
 _WAL_BYTES_MAX = 64 * 1024 * 1024
-#: Room for the pages of one batch, which would otherwise be written and read again within a transaction.
-_CACHE_KIB = 16 * 1024
+#: Room for the pages that many rows of a batch change. A page that was filled and is not changed again may leave the
+#: cache before the batch ends: it is written once in any case, and while the processor's own cache still has it.
+_CACHE_KIB = 4 * 1024
 
 
 class SqliteTables:
