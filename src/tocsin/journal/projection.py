@@ -68,7 +68,7 @@ _NO_METADATA: Final = b"{}"
 _ordinary_life: Final = ordinary_life
 #: Events between two pauses, and rows of messages, which take more than ten times as long.
 _PAUSE_EVENTS = 512
-_PAUSE_ROWS = 32
+_PAUSE_ROWS = 64
 #: Events or messages that are freed between two pauses.
 _DISCARD = 1000
 
