@@ -1,6 +1,10 @@
 """Rows of ordinary messages are made and written short, and say the same as the rows of all others."""
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +27,7 @@ from tocsin.journal.log import EventLog
 from tocsin.journal.projection import batch_of
 from tocsin.journal.records import life_of, life_text
 from tocsin.journal.recovery import reopen
+from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.sqlite.statements import ROWS_MAX
 from tocsin.journal.table_definitions import CONTENT_COLUMNS, MESSAGE_COLUMNS, MESSAGES, ORDINARY, whole_message
 from tocsin.policies import default_policy
@@ -64,6 +69,14 @@ def rows_of(capture: Capture) -> list[Row]:
 
 def is_short(row: Row) -> bool:
     return len(row) == len(ORDINARY.bound)
+
+
+def open_files() -> set[str]:
+    found = set()
+    for file in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(FileNotFoundError):  # The list itself was a file.
+            found.add(str(file.readlink()))
+    return found
 
 
 def test_a_short_row_has_the_values_of_its_message() -> None:
@@ -123,10 +136,10 @@ def test_no_value_of_a_message_is_lost_in_a_short_row(field: str) -> None:
 def test_every_store_writes_short_and_whole_rows_alike(journal: Journal) -> None:
     pair, tables = Pair(journal), journal.tables()
     project(pair.exchange, tables)
-    count = 2 * ROWS_MAX + 3
+    count = 3 * ROWS_MAX // 2 + 3
     for number in range(count):
         pair.send(number, **({"metadata": {"subject": "review"}} if number % 5 == 0 else {}))
-    pair.confirm(*range(count))
+        pair.confirm(number)
     batch = batch_of(pair.exchange.capture())
     rows = list(batch.new_messages)
     assert ROWS_MAX < sum(map(is_short, rows)) < len(rows) == count
@@ -134,6 +147,41 @@ def test_every_store_writes_short_and_whole_rows_alike(journal: Journal) -> None
     assert list(tables.rows(MESSAGES, order="seq")) == list(map(whole_message, rows))
     assert_same(reopen(journal, tables, SeededIds(0)).state, pair.exchange.state)
     tables.close()
+
+
+def test_the_facts_of_a_capture_are_not_tracked_by_the_garbage_collector() -> None:
+    pair = Pair()
+    for number in range(200):
+        pair.send(number)
+        pair.confirm(number)
+    capture = pair.exchange.capture()
+    gc.collect()
+    tracked = len(gc.get_objects())
+    batch = batch_of(capture)
+    assert len(gc.get_objects()) - tracked < 100
+    assert len(list(batch.new_messages)) == 200
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed on Linux only")
+def test_a_large_batch_needs_no_temporary_file(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "pair", "pair", checkpoint_bytes=1 << 20)
+    pair, tables = Pair(journal), journal.tables()
+    for number in range(2 * ROWS_MAX):
+        pair.send(number)
+        pair.confirm(number)
+    batch = batch_of(pair.exchange.capture())
+    before = open_files()
+    during: set[str] = set()
+
+    def rows() -> Iterator[Row]:
+        yield from batch.new_messages
+        during.update(open_files())
+
+    tables.write(msgspec.structs.replace(batch, new_messages=rows()))
+    assert any(name.endswith("tables.db-wal") for name in during)
+    assert not [name for name in during - before if name.endswith("(deleted)")]
+    tables.close()
+    journal.close()
 
 
 def test_the_history_of_an_ordinary_message_has_the_entries_of_its_events() -> None:

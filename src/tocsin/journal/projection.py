@@ -6,14 +6,17 @@ It works on copies only and runs in the thread that writes the tables.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
+import msgspec
+
 from tocsin.core import events as ev
+from tocsin.core.events import Event
 from tocsin.core.messages.message import Message, signal_id
 from tocsin.core.messages.model import NEVER, Failure, MessageRow, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
 from tocsin.journal.checksums import row_writer, short_row_writer
 from tocsin.journal.columns import Row, Table
-from tocsin.journal.records import life_text
+from tocsin.journal.records import life_text, ordinary_life
 from tocsin.journal.table_definitions import (
     AGENT_COLUMNS,
     AGENTS,
@@ -62,10 +65,10 @@ _ASYNC: Final = DeliveryClass.ASYNC
 _AVAILABLE: Final = RecipientState.AVAILABLE
 _PUSHED: Final = PublishPath.PUSHED
 _NO_METADATA: Final = b"{}"
-_life_text: Final = life_text
-#: Events between two pauses, and rows of messages, which take ten times as long.
-_PAUSE_EVENTS = 128
-_PAUSE_ROWS = 32
+_ordinary_life: Final = ordinary_life
+#: Events between two pauses, and rows of messages, which take more than ten times as long.
+_PAUSE_EVENTS = 512
+_PAUSE_ROWS = 64
 #: Events or messages that are freed between two pauses.
 _DISCARD = 1000
 
@@ -106,7 +109,7 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         rows=rows,
         new_messages=_new_messages(capture, facts, pause),
         changed_messages=_changed_messages(capture, facts, pause),
-        forgotten=sorted(number for number in capture.forgotten if number not in facts.accepted),
+        forgotten=sorted(number for number in capture.forgotten if number < capture.first_seq),
         queues=capture.queues,
         oldest_thread=capture.oldest_thread,
         life_bytes_max=capture.life_bytes_max,
@@ -129,14 +132,27 @@ def discard(capture: Capture, pause: Callable[[], None]) -> None:
         pause()
 
 
+class _Life(msgspec.Struct, gc=False):
+    """What happened to a message since the last capture: the steps of an ordinary message, and the steps after them.
+
+    It is not tracked by the garbage collector: a list for each message of a large capture would start collections, and
+    one of those goes through every object of the process.
+    """
+
+    accepted: ev.MessageAccepted | None = None
+    offered_seq: int = 0
+    offered: ev.MessageOffered | None = None
+    delivered_seq: int = 0
+    delivered: ev.MessageDelivered | None = None
+    #: Numbers and events, alternately; null until there is one.
+    others: list[Any] | None = None
+
+
 class _EventFacts:
     """Facts about messages that are in the events of a capture and not in the messages."""
 
     def __init__(self) -> None:
-        self.accepted: dict[int, ev.MessageAccepted] = {}
-        #: What happened to each message: numbers and events, alternately.
-        self.lives: dict[int, list[Any]] = {}
-        self.offered: dict[int, int] = {}
+        self.lives: dict[int, _Life] = {}
         self.died: dict[int, int] = {}
         #: Payloads that replaced the original ones when messages were released.
         self.changed: dict[int, bytes] = {}
@@ -148,42 +164,41 @@ class _EventFacts:
 
 def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     facts = _EventFacts()
-    accepted, lives, offered = facts.accepted, facts.lives, facts.offered
+    lives = facts.lives
     latest: dict[str, int] = {}
     about_one, about_several = MESSAGE_EVENTS, LEVEL_EVENTS
-    accepted_kind, offered_kind, died, released = (
-        ev.MessageAccepted,
-        ev.MessageOffered,
-        ev.MessageDied,
-        ev.MessageReleased,
-    )
+    accepted_kind, offered_kind, delivered_kind = ev.MessageAccepted, ev.MessageOffered, ev.MessageDelivered
+    died, released = ev.MessageDied, ev.MessageReleased
     event: Any
+    life: Any
     for seq, event in enumerate(capture.events, capture.first_seq):
         if not seq % _PAUSE_EVENTS:
             pause()
         kind = type(event)
         if kind is accepted_kind:
-            accepted[seq] = event
-            lives[seq] = [seq, event]
+            lives[seq] = _Life(event)
             if event.broadcast is not None:
                 facts.broadcast_of[seq] = latest[event.broadcast]
         elif kind in about_one:
             number = event.message
             life = lives.get(number)
-            if life is not None:
-                life.append(seq)
-                life.append(event)
+            if life is None or life.others is not None:
+                _add(lives, number, seq, event)
+            elif kind is offered_kind and life.offered is None:
+                life.offered_seq = seq
+                life.offered = event
+            elif kind is delivered_kind and life.delivered is None and life.offered is not None:
+                life.delivered_seq = seq
+                life.delivered = event
             else:
-                lives[number] = [seq, event]
-            if kind is offered_kind:
-                offered[number] = seq
-            elif kind is died:
+                _add(lives, number, seq, event)
+            if kind is died:
                 facts.died[number] = seq
             elif kind is released and event.payload:
                 facts.changed[number] = event.payload
         elif kind in about_several:
             for number in about_several[kind](event):
-                lives.setdefault(number, []).extend((seq, event))
+                _add(lives, number, seq, event)
         elif kind is ev.BroadcastAccepted:
             latest[event.broadcast] = seq
             facts.broadcasts.append((seq, event))
@@ -192,31 +207,53 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     return facts
 
 
+def _add(lives: dict[int, _Life], number: int, seq: int, event: Event) -> None:
+    """Add a step that is not the next one of an ordinary message."""
+    life = lives.get(number)
+    if life is None:
+        life = lives[number] = _Life()
+    if life.others is None:
+        life.others = []
+    life.others += (seq, event)
+
+
+def _steps_of(number: int, life: _Life) -> list[Any]:
+    """Return what happened to a message: numbers and events, alternately."""
+    steps = (number, life.accepted, life.offered_seq, life.offered, life.delivered_seq, life.delivered)
+    given = [value for place in (0, 2, 4) if steps[place + 1] is not None for value in steps[place : place + 2]]
+    return given + (life.others or [])
+
+
 def _new_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
     """Make the rows of the messages that were accepted since the last capture."""
-    messages = capture.messages
+    first_seq, lives = capture.first_seq, facts.lives
     # Messages for which a value of the row is not in the message.
     special = capture.forgotten | facts.died.keys() | capture.failures.keys()
-    for place, (number, accepted) in enumerate(facts.accepted.items()):
+    # Copies are in the order of the first event that touched them, so new messages are in the order of their numbers.
+    for place, (number, message) in enumerate(capture.messages.items()):
         if not place % _PAUSE_ROWS:
             pause()
-        message = messages[number]
-        if number not in special and _is_ordinary(message):
-            yield _ordinary(message, facts)
+        if number < first_seq:
             continue
-        payload, metadata = facts.changed.get(number), None
+        life: Any = lives.pop(number)
+        if number not in special and life.delivered is not None and life.others is None and _is_ordinary(message):
+            yield _ordinary(message, life)
+            continue
+        payload, metadata, accepted = facts.changed.get(number), None, life.accepted
         if accepted.broadcast is None:
             payload, metadata = payload or accepted.payload, accepted.metadata
-        yield _message(message, facts, capture, payload, metadata)
+        yield _message(message, facts, capture, payload, metadata, life)
 
 
 def _changed_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
     """Make the rows of the messages that were accepted before and have changed."""
-    for place, (number, message) in enumerate(capture.messages.items()):
+    first_seq = capture.first_seq
+    numbers = [number for number in capture.messages if number < first_seq]
+    for place, number in enumerate(numbers):
         if not place % _PAUSE_ROWS:
             pause()
-        if number < capture.first_seq:
-            yield _message(message, facts, capture, facts.changed.get(number), None)
+        message, life = capture.messages[number], facts.lives.pop(number)
+        yield _message(message, facts, capture, facts.changed.get(number), None, life)
 
 
 def _is_ordinary(message: Message) -> bool:
@@ -256,8 +293,8 @@ def _is_ordinary(message: Message) -> bool:
     )
 
 
-def _ordinary(message: Message, facts: _EventFacts) -> Row:
-    number = message.seq
+def _ordinary(message: Message, life: Any) -> Row:
+    number, offered_seq = message.seq, life.offered_seq
     # In the order of the table definition, as `message.values()` for other messages.
     fields = (
         message.message_id,
@@ -276,13 +313,16 @@ def _ordinary(message: Message, facts: _EventFacts) -> Row:
         message.offered_at,
         message.delivered_at,
     )
-    return _ordinary_row(fields, message.payload, facts.offered[number], _life_text(facts.lives.pop(number)))
+    text = _ordinary_life(number, life.accepted, offered_seq, life.offered, life.delivered_seq, life.delivered)
+    return _ordinary_row(fields, message.payload, offered_seq, text)
 
 
 def _message(
-    message: Message, facts: _EventFacts, capture: Capture, payload: bytes | None, metadata: bytes | None
+    message: Message, facts: _EventFacts, capture: Capture, payload: bytes | None, metadata: bytes | None, life: _Life
 ) -> Row:
     number = message.seq
+    steps = _steps_of(number, life)
+    offers = [seq for seq, event in zip(steps[::2], steps[1::2], strict=True) if type(event) is ev.MessageOffered]
     return _message_row(
         message.values(),
         capture.failures.get(number, _NO_FAILURE),
@@ -291,10 +331,10 @@ def _message(
         metadata,
         facts.broadcast_of.get(number),
         _ended_at(message),
-        facts.offered.get(number),
+        offers[-1] if offers else None,
         facts.died.get(number),
         number not in capture.forgotten,
-        _life_text(facts.lives.pop(number)),
+        life_text(steps),
     )
 
 

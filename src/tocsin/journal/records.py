@@ -18,7 +18,7 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.events import EVENT_TYPES, Event
 from tocsin.journal.columns import compiled
 
-__all__ = ["DOCUMENTS", "RECORDS", "RECORDS_WITH_PAYLOADS", "life_of", "life_text", "record_of"]
+__all__ = ["DOCUMENTS", "RECORDS", "RECORDS_WITH_PAYLOADS", "life_of", "life_text", "ordinary_life", "record_of"]
 
 #: Fields that hold JSON documents of their own.
 DOCUMENTS = frozenset({"payload", "metadata", "policy"})
@@ -89,21 +89,19 @@ class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
 _ENTRIES = _EntryMakers()
 
 
-def _ordinary_life_function() -> Callable[[list[Any]], bytes]:
-    """Build the function that makes the history of an ordinary message in one call."""
+def _ordinary_life_function() -> Callable[..., bytes]:
+    """Build the function that makes the history of an ordinary message; it takes numbers and events, alternately."""
     variables, values = [], []
     for place, names in enumerate(_ORDINARY_FIELDS):
         variables += [f"seq_{place}", f"event_{place}"]
         values += [f"seq_{place}" if name == "seq" else f"event_{place}.{name}" for name in names]
-    source = (
-        f"def function(steps):\n    {', '.join(variables)}, = steps\n    return encode((number, {', '.join(values)}))"
-    )
-    function: Callable[[list[Any]], bytes] = compiled(source, encode=_JSON.encode, number=_ORDINARY_FORMAT)
+    source = f"def function({', '.join(variables)}): return encode((number, {', '.join(values)}))"
+    function: Callable[..., bytes] = compiled(source, encode=_JSON.encode, number=_ORDINARY_FORMAT)
     return function
 
 
 _Accepted, _Offered, _Delivered = _ORDINARY_KINDS
-_ordinary_life = _ordinary_life_function()
+ordinary_life = _ordinary_life_function()
 
 
 def life_text(steps: list[Any]) -> bytes:
@@ -114,7 +112,7 @@ def life_text(steps: list[Any]) -> bytes:
         and type(steps[3]) is _Offered
         and type(steps[5]) is _Delivered
     ):
-        return _ordinary_life(steps)
+        return ordinary_life(*steps)
     entries = [_ENTRIES[type(event)](seq, event) for seq, event in zip(steps[::2], steps[1::2], strict=True)]
     return _JSON.encode_lines(entries)[:-1]
 

@@ -33,8 +33,8 @@ async def test_a_reader_that_waits_shortens_the_pauses(tmp_path: Path, pauses: l
             assert isinstance(await host.submit(message(number), ADA), Receipt)
         async with asyncio.timeout(PATIENCE_S):
             await host.projected(host.committed_seq)
-        # Four for the rows of a hundred messages; what follows when they are written delays no reader.
-        assert len([pause for pause in pauses if pause < LONG_S]) >= 4
+        # Two for the rows of a hundred messages; what follows when they are written delays no reader.
+        assert len([pause for pause in pauses if pause < LONG_S]) >= 2
 
 
 async def test_without_a_reader_the_pauses_are_long(tmp_path: Path, pauses: list[float]) -> None:

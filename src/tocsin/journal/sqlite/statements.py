@@ -1,10 +1,12 @@
 """SQL statements that write rows of the tables, many rows to a statement, for SQLite.
 
-A statement for many rows costs the same as one for each row, but the thread that runs it waits for the interpreter once
-and not once per row. Statements exist for a few sizes only, so that SQLite prepares each of them once.
+The thread that runs a statement waits for the interpreter once per statement, not once per row. SQLite also copies
+every page that a statement for several rows changes until the statement ends: the more rows it has, the fewer copies
+are made of a page that all of them change. Statements exist for a few sizes only, so that SQLite prepares each of them
+once, and none is longer than what the statement cache keeps.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -25,54 +27,60 @@ __all__ = [
 # The statements are put together from the declarations of columns.
 # ruff: noqa: S608
 
-#: Rows written by one statement: as many as the statement cache holds the text of.
-ROWS_MAX = 64
-_SIZES = tuple(1 << power for power in reversed(range(ROWS_MAX.bit_length())))
+#: Rows written by one statement at most.
+ROWS_MAX = 256
+#: The same for statements that are not a `RowsStatement`.
+_UPSERT_ROWS_MAX = 64
+#: Length of a statement, a little less than what apsw keeps prepared.
+_TEXT_MAX = 16_000
 
 
-def parts(rows: int) -> Iterator[tuple[int, int]]:
-    """Split a number of rows into sizes that statements exist for: pairs of the first row and the size."""
+def parts(rows: int, rows_max: int = _UPSERT_ROWS_MAX) -> Iterator[tuple[int, int]]:
+    """Split a number of rows into powers of two up to a largest one: pairs of the first row and the size."""
     begin = 0
-    for size in _SIZES:
+    for size in (1 << power for power in reversed(range(rows_max.bit_length()))):
         while rows - begin >= size:
             yield begin, size
             begin += size
 
 
 class RowsStatement:
-    """A statement for any number of rows of a table: its beginning, the values of each row, and its end.
+    """A statement for any number of rows of a table: its beginning, the values of each row, and its end."""
 
-    `values` takes the number of the parameter before the first one of the row.
-    """
-
-    def __init__(self, head: str, values: Callable[[int], str], tail: str, width: int) -> None:
+    def __init__(self, head: str, values: str, tail: str, width: int) -> None:
         self._head, self._values, self._tail = head, values, tail
         self._texts: dict[int, str] = {}
         #: Number of values bound for each row.
         self.width = width
+        #: Number of rows of its largest form.
+        self.rows_max = ROWS_MAX
+        while self._length(self.rows_max) > _TEXT_MAX:
+            self.rows_max //= 2
 
     def text(self, rows: int) -> str:
         """Return the statement for a number of rows."""
         text = self._texts.get(rows)
         if text is None:
-            values = ",".join(self._values(row * self.width) for row in range(rows))
-            text = self._texts[rows] = f"{self._head}{values}{self._tail}"
+            text = self._texts[rows] = f"{self._head}{','.join([self._values] * rows)}{self._tail}"
         return text
+
+    def _length(self, rows: int) -> int:
+        return len(self._head) + len(self._tail) + rows * (len(self._values) + 1)
 
 
 def _insert(shape: Shape) -> RowsStatement:
-    """Return the statement for new rows of a shape; a column that is left out is null."""
+    """Return the statement for new rows of a shape; a column that is left out is null.
+
+    The values of a row are only its bound ones, so that many rows fit into a statement; the others are selected.
+    """
     bound, constants = shape.bound, {name: value for name, value in shape.constants.items() if value is not None}
     by_name = {column.name: column for column in shape.table.columns}
-    places = [bound.index(name) + 1 for name in shape.same.values()]
-    first = ",".join([_bound(by_name[name]) for name in bound] + [_literal(value) for value in constants.values()])
-
-    def values(before: int) -> str:
-        return f"({','.join([first, *(f'?{before + place}' for place in places)])})"
-
+    places = {name: f"column{place}" for place, name in enumerate(bound, 1)}
+    selected = [_text_of(by_name[name], places[name]) for name in bound]
+    selected += [_literal(value) for value in constants.values()] + [places[name] for name in shape.same.values()]
     names = ", ".join((*bound, *constants, *shape.same))
-    head = f"INSERT OR ROLLBACK INTO {shape.table.name} ({names}) VALUES "
-    return RowsStatement(head, values, "", len(bound))
+    head = f"INSERT OR ROLLBACK INTO {shape.table.name} ({names}) SELECT {', '.join(selected)} FROM (VALUES "
+    return RowsStatement(head, f"({','.join('?' * len(bound))})", ")", len(bound))
 
 
 @cache
@@ -107,7 +115,7 @@ def change(table: Table, columns: tuple[str, ...], required: tuple[str, ...], li
     values = ",".join([_bound(by_name[name]) for name in columns] + ["0"] * len(required))
     return RowsStatement(
         f"INSERT OR ROLLBACK INTO {table.name} ({names}) VALUES ",
-        lambda _: f"({values})",
+        f"({values})",
         f" ON CONFLICT ({table.key}) DO UPDATE SET {', '.join(changes)}",
         len(columns),
     )
@@ -118,7 +126,11 @@ def _names(table: Table, update: Update) -> list[str]:
 
 
 def _bound(column: Column) -> str:
-    return "CAST(? AS TEXT)" if column.kind is Kind.BODY else "?"
+    return _text_of(column, "?")
+
+
+def _text_of(column: Column, value: str) -> str:
+    return f"CAST({value} AS TEXT)" if column.kind is Kind.BODY else value
 
 
 def _literal(value: Any) -> str:

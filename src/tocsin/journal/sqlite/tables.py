@@ -53,8 +53,9 @@ _NAME = "tables.db"
 #: A batch has many rows of one to two KiB: with large pages it takes fewer system calls than with 4 KiB.
 _PAGE_SIZE = 16 * 1024
 _WAL_BYTES_MAX = 64 * 1024 * 1024
-#: Room for the pages of one batch, which would otherwise be written and read again within a transaction.
-_CACHE_KIB = 16 * 1024
+#: Room for the pages that many rows of a batch change. A page that was filled and is not changed again may leave the
+#: cache before the batch ends: it is written once in any case, and while the processor's own cache still has it.
+_CACHE_KIB = 4 * 1024
 
 
 class SqliteTables:
@@ -62,6 +63,7 @@ class SqliteTables:
 
     def __init__(self, path: Path, vfs: str | None = None) -> None:
         self._path = path
+        self._has_written = False
         # A power failure may undo the last batches as a whole. The journal still has their events, because it is pruned
         # only up to what has been hardened. Syncing each batch would delay the journal's own syncs on the same disk.
         self._connection = connect(path, "NORMAL", vfs, _PAGE_SIZE, damaged=TablesDamaged)
@@ -79,6 +81,12 @@ class SqliteTables:
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
+        if not self._has_written:
+            # SQLite copies the pages that a statement for several rows changes, lest it fail half-way: into a temporary
+            # file otherwise. Connections that only read keep the file, because they may sort more than fits in memory.
+            with _translated():
+                pragma(self._connection, "temp_store=MEMORY")
+            self._has_written = True
         with self._transaction():
             run = self._connection.executemany
             for table, rows in batch.rows:
@@ -321,7 +329,7 @@ class _RowsWriter:
     def __init__(self, connection: apsw.Connection, statement: statements.RowsStatement) -> None:
         self._connection = connection
         self._statement = statement
-        self._full = statement.width * statements.ROWS_MAX
+        self._full = statement.width * statement.rows_max
         self._values: list[Any] = []
 
     def add(self, row: Row) -> None:
@@ -329,13 +337,13 @@ class _RowsWriter:
         values = self._values
         values += row
         if len(values) == self._full:
-            self._connection.execute(self._statement.text(statements.ROWS_MAX), values)
+            self._connection.execute(self._statement.text(self._statement.rows_max), values)
             self._values = []
 
     def finish(self) -> None:
         """Write the rows that are left, with statements for fewer of them."""
         width, values = self._statement.width, self._values
-        for begin, size in statements.parts(len(values) // width):
+        for begin, size in statements.parts(len(values) // width, self._statement.rows_max):
             self._connection.execute(self._statement.text(size), values[begin * width : (begin + size) * width])
 
 
