@@ -27,7 +27,7 @@ from tocsin.lab.replays.replay import PART_BITS, Ids, PreparedTrace, Replay, beg
 from tocsin.lab.traces.anchors import offer_anchor, wake_anchor
 from tocsin.lab.traces.message_history import MessageHistory
 from tocsin.lab.traces.recorded_envelope import recorded_envelope
-from tocsin.lab.traces.trace import ConsumerAction, Poller
+from tocsin.lab.traces.trace import RECORDED, ConsumerAction, Poller
 
 __all__ = ["ClosedLoop", "closed_loop"]
 
@@ -48,6 +48,9 @@ _DRAIN: Final = cmd.Drain
 _TICKED: Final = cmd.Ticked
 _OFFERED: Final = ev.MessageOffered
 _ACCEPTED: Final = ev.MessageAccepted
+#: Places in a recorded message.
+_RECIPIENT: Final = RECORDED.index("recipient")
+_OFFERS: Final = RECORDED.index("offers")
 #: The most frequent of the events that nothing waits for.
 _SETTLING: Final = frozenset({ev.MessageDelivered, ev.MessageAcknowledged, ev.MessageProcessed, ev.SessionHeartbeat})
 
@@ -393,7 +396,7 @@ class ClosedLoop:
             return
         signal = history.signal
         known = self._prepared.known.get(signal)
-        if known is None or offer > known.offers or known.recipient != history.recipient:
+        if known is None or offer > known[_OFFERS] or known[_RECIPIENT] != history.recipient:
             self._react_by_example(history, offer, at)
         elif offer == 1:
             waiting = self._offers.get(signal)

@@ -73,7 +73,7 @@ class PreparedTrace:
         self.ticks: list[int] = []
         self.tick_times: list[int] = []
         #: Recorded messages by signal id.
-        self.known: dict[str, RecordedMessage] = {message.signal: message for message in trace.recorded_messages}
+        self.known: dict[str, RecordedMessage] = {message[0]: message for message in trace.recorded_messages}
         self._prepare(trace)
 
     def _prepare(self, trace: Trace) -> None:
