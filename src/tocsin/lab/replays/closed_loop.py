@@ -45,14 +45,19 @@ _SENDS: Final = (cmd.Send, cmd.SendRequest, cmd.Publish)
 _ADOPT: Final = cmd.AdoptPolicy
 _CONFIRM: Final = cmd.Confirm
 _DRAIN: Final = cmd.Drain
+_REPORT: Final = cmd.ReportWaker
 _TICKED: Final = cmd.Ticked
 _OFFERED: Final = ev.MessageOffered
 _ACCEPTED: Final = ev.MessageAccepted
+_DELIVERED: Final = ev.MessageDelivered
+_ACKNOWLEDGED: Final = ev.MessageAcknowledged
+_HEARTBEAT: Final = ev.SessionHeartbeat
+_GRANTED: Final = ev.LeaseGranted
+_WAIT_ENDED: Final = ev.LeaseWaitEnded
+_WAKE_REQUESTED: Final = ev.AgentWakeRequested
 #: Places in a recorded message.
 _RECIPIENT: Final = RECORDED.index("recipient")
 _OFFERS: Final = RECORDED.index("offers")
-#: The most frequent of the events that nothing waits for.
-_SETTLING: Final = frozenset({ev.MessageDelivered, ev.MessageAcknowledged, ev.MessageProcessed, ev.SessionHeartbeat})
 
 
 def closed_loop(prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> Replay:
@@ -313,13 +318,13 @@ class ClosedLoop:
                 self._changed = True
                 self._tracker.follow(first, events)
             return
-        if isinstance(command, cmd.AdoptPolicy) and self._policy is not None:
+        if type(command) is _ADOPT and self._policy is not None:
             if self.exchange.state.has_policy:
                 return
             command = cmd.AdoptPolicy(self._policy, "lab")
-        elif isinstance(command, cmd.ReportWaker) and (record := self.exchange.state.wakes.get(command.agent)):
+        elif type(command) is _REPORT and (record := self.exchange.state.wakes.get(command.agent)):
             command = msgspec.structs.replace(command, wake=record.wake)  # a wake of the replay has another id
-        elif isinstance(command, cmd.Drain | cmd.Heartbeat) and self._steps[index].polls:
+        elif self._steps[index].polls and isinstance(command, cmd.Drain | cmd.Heartbeat):
             command = self._polled(command, caller.agent, at)
         self._ask(at, command, caller, ids)
         if index in prepared.awaited_steps:
@@ -366,32 +371,37 @@ class ClosedLoop:
         return reply
 
     def _follow(self, first: int, events: list[Event]) -> None:
-        tracker, awaited, seq = self._tracker, self._prepared.awaited_messages, first
+        """Follow the events of a decision, which all have its time."""
+        tracker, awaited, at = self._tracker, self._prepared.awaited_messages, self._now
+        tracker.events += len(events)
+        seq = first - 1
         for event in events:
-            kind = type(event)
-            if kind is _OFFERED:
-                self._offered(event)  # type: ignore[arg-type]
-                seq += 1
-                continue
-            tracker.follow_one(seq, event)
             seq += 1
-            if kind is _ACCEPTED:
-                if event.message_id in awaited:  # type: ignore[union-attr]
-                    self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
-            elif kind in _SETTLING:
-                continue
-            elif kind is ev.LeaseGranted:
-                self._trigger(f"g {event.lease}", event.at)  # type: ignore[union-attr]
-            elif kind is ev.LeaseWaitEnded:
-                self._trigger(f"x {event.lease}", event.at)  # type: ignore[union-attr]
-            elif kind is ev.AgentWakeRequested:
-                agent = event.agent  # type: ignore[union-attr]
-                number = self._wakes[agent] = self._wakes.get(agent, 0) + 1
-                self._trigger(wake_anchor(agent, number), event.at)
+            kind = type(event)
+            # The frequent ones first.
+            if kind is _DELIVERED:
+                tracker.delivered(event.message, at)  # type: ignore[union-attr]
+            elif kind is _OFFERED:
+                self._offered(event.message, event.offer, at)  # type: ignore[union-attr]
+            elif kind is _ACCEPTED:
+                message_id = tracker.accepted(seq, event)  # type: ignore[arg-type]
+                if message_id in awaited:
+                    self._trigger(f"a {message_id}", at)
+            elif kind is _ACKNOWLEDGED:
+                tracker.acknowledged(event.message, at)  # type: ignore[union-attr]
+            elif kind is not _HEARTBEAT:
+                tracker.follow_other(event)
+                if kind is _GRANTED:
+                    self._trigger(f"g {event.lease}", at)  # type: ignore[union-attr]
+                elif kind is _WAIT_ENDED:
+                    self._trigger(f"x {event.lease}", at)  # type: ignore[union-attr]
+                elif kind is _WAKE_REQUESTED:
+                    agent = event.agent  # type: ignore[union-attr]
+                    number = self._wakes[agent] = self._wakes.get(agent, 0) + 1
+                    self._trigger(wake_anchor(agent, number), at)
 
-    def _offered(self, event: ev.MessageOffered) -> None:
-        offer, at = event.offer, event.at
-        history = self._tracker.follow_offer(event.message, offer, at)
+    def _offered(self, message: int, offer: int, at: int) -> None:
+        history = self._tracker.offered(message, offer, at)
         if history is None:
             return
         signal = history.signal
