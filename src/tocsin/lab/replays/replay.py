@@ -108,18 +108,35 @@ class PreparedTrace:
                 # A replay changes the others, or something follows from them in it.
                 plain.append(ask != "Drain" and ask != "ReportWaker" and not polls)
             if after:
-                self._place(index, after, delays, serial)
+                self._place(index, after, delays, serial, ask, args)
             else:
                 self.roots.append(index)
                 self.root_times.append(at)
         for awaited in self.awaited_steps:
             plain[awaited] = False
 
-    def _place(self, index: int, after: tuple[str, ...], delays: tuple[int, ...], serial: bool) -> None:
+    def _place(
+        self,
+        index: int,
+        after: tuple[Any, ...],
+        delays: tuple[int, ...],
+        serial: bool,
+        ask: str,
+        args: tuple[Any, ...],
+    ) -> None:
         """Note what a step waits for."""
         first = (index << 1 | serial) << PART_BITS
         part = 0
-        for anchor in after:
+        for written in after:
+            if isinstance(written, int):
+                signal: str = args[part] if ask == "Confirm" else args[0]
+                if written == 1:
+                    _add(self.offers, signal, first + part, delays[part])
+                else:
+                    _add(self.waiting, offer_anchor(written, signal), first + part, delays[part])
+                part += 1
+                continue
+            anchor: str = written
             if anchor.startswith(_FIRST_OFFER):
                 _add(self.offers, anchor[_OFFER_LENGTH:], first + part, delays[part])
             elif anchor.startswith("d "):

@@ -90,8 +90,9 @@ class Step(msgspec.Struct, array_like=True, gc=False):
     events: int = 0
     #: Fingerprint of its events.
     digest: int = 0
-    #: Anchors; a batch of receipts has one per message.
-    after: tuple[str, ...] = ()
+    #: Anchors; a batch of receipts has one per message. An offer of the message that the command names is only the
+    #: number of the offer in a stored step, see `_own_message`.
+    after: tuple[str | int, ...] = ()
     #: Delay after each anchor, microseconds.
     delay_us: tuple[int, ...] = ()
     #: Whether its agent did nothing else meanwhile; the delay then counts from when the agent is free.
@@ -274,16 +275,32 @@ def _row(step: Step, callers: dict[tuple[str, str], int]) -> list[Any]:
     """Return the values of a step as they are stored; add its caller to those of the trace."""
     caller = step.caller if step.caller >= 0 else callers.setdefault((step.agent, step.role), len(callers))
     envelope, args, body = step.envelope, step.args or _args(step.ask, step.body), step.body
+    after = tuple(_anchor_row(anchor, _own_message(step.ask, args, part)) for part, anchor in enumerate(step.after))
     stored = msgspec.structs.replace(
         step,
         agent="",
         role="",
         caller=caller,
         args=args,
+        after=after,
         body={} if args else body,
         envelope=None if envelope is None else _envelope_row(envelope),
     )
     return _trimmed(stored, _NO_STEP)
+
+
+def _own_message(ask: str, args: tuple[Any, ...], part: int) -> Any:
+    """Return the message that a step names by position: of a receipt the one with the place of the anchor."""
+    place = part if ask == "Confirm" else 0
+    return args[place] if place < len(args) else None
+
+
+def _anchor_row(anchor: str | int, message: Any) -> str | int:
+    """Return an anchor as it is stored: the number of the offer, if it is one of the step's own message."""
+    if isinstance(anchor, str) and anchor.startswith("o "):
+        _, offer, signal = anchor.split(" ", 2)
+        return int(offer) if signal == message else anchor
+    return anchor
 
 
 def _envelope_row(envelope: RecordedEnvelope) -> list[Any]:
