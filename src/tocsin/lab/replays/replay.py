@@ -21,6 +21,7 @@ from tocsin.core.state import ProjectState
 from tocsin.lab.traces.anchors import offer_anchor
 from tocsin.lab.traces.message_history import MessageHistory
 from tocsin.lab.traces.message_tracker import MessageTracker
+from tocsin.lab.traces.recorded_envelope import RecordedEnvelope
 from tocsin.lab.traces.recorder import track_open_messages
 from tocsin.lab.traces.step_commands import command_of
 from tocsin.lab.traces.trace import APPLY, TICK, RecordedMessage, RefusedSend, Step, Trace, load_trace
@@ -80,6 +81,20 @@ class PreparedTrace:
         stored = [Caller(agent, role) for agent, role in trace.callers]
         others: dict[tuple[str, str], Caller] = {}
         commands, callers, plain, every_ids = self.commands, self.callers, self.plain, self.ids
+        # With their types, because the compiled form compares values of any type slowly.
+        at: int
+        agent: str
+        role: str
+        ask: str
+        number: int
+        args: tuple[Any, ...]
+        envelope: RecordedEnvelope | None
+        after: tuple[Any, ...]
+        delays: tuple[int, ...]
+        serial: bool
+        polls: bool
+        ids: tuple[str, ...]
+        body: dict[str, Any]
         index = -1
         for step in self.steps:
             index += 1
