@@ -103,7 +103,11 @@ def test_names_notes_and_changed_payloads_come_back_as_they_were_asked() -> None
     past.advance(1)
     past.tell(cmd.DecideApproval(next(iter(past.exchange.state.approvals)), "approve", "", {"steps": 1}), director)
     (trace,) = traces_of(past.events)
-    asked = {step.ask: command_of(step, step.ask) for step in trace.steps if step.ask != "AdoptPolicy"}
+    asked = {
+        step.ask: command_of(step.ask, step.args, step.envelope, step.body)
+        for step in trace.steps
+        if step.ask != "AdoptPolicy"
+    }
     assert asked["RegisterAgent"] == cmd.RegisterAgent("AdHoc"), "the type that it kept"
     lease = asked["AcquireLease"]
     assert isinstance(lease, cmd.AcquireLease)

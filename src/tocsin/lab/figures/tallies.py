@@ -5,11 +5,16 @@ from typing import Final
 
 from tocsin.core.commands import SYSTEM
 from tocsin.lab.traces.message_history import MessageHistory
-from tocsin.lab.traces.trace import RecordedMessage
+from tocsin.lab.traces.trace import RECORDED, RecordedMessage
 
 __all__ = ["Tally", "recorded_waits", "same_histories", "same_outcomes", "tally_by_level", "waits_until_offered"]
 
 _BUS: Final = SYSTEM.agent
+#: Places in a recorded message.
+_STATE: Final = RECORDED.index("state")
+_REASON: Final = RECORDED.index("reason")
+_ACCEPTED_AT: Final = RECORDED.index("accepted_at")
+_FIRST_OFFERED_AT: Final = RECORDED.index("first_offered_at")
 
 
 class Tally:
@@ -102,7 +107,7 @@ def same_outcomes(known: dict[str, RecordedMessage], replayed: Sequence[MessageH
         recorded = known.get(signal)
         if recorded is None:
             messages += 1
-        elif recorded.state == history.state and recorded.reason == history.reason:
+        elif recorded[_STATE] == history.state and recorded[_REASON] == history.reason:
             same += 1
     return messages, same
 
@@ -129,7 +134,7 @@ def recorded_waits(messages: Iterable[RecordedMessage]) -> list[int]:
     """Return the recorded waiting times for the first offer, microseconds."""
     waits: list[int] = []
     for message in messages:
-        offered_at = message.first_offered_at
+        offered_at: int = message[_FIRST_OFFERED_AT]
         if offered_at:
-            waits.append(max(0, offered_at - message.accepted_at))
+            waits.append(max(0, offered_at - message[_ACCEPTED_AT]))
     return waits

@@ -27,27 +27,37 @@ from tocsin.lab.replays.replay import PART_BITS, Ids, PreparedTrace, Replay, beg
 from tocsin.lab.traces.anchors import offer_anchor, wake_anchor
 from tocsin.lab.traces.message_history import MessageHistory
 from tocsin.lab.traces.recorded_envelope import recorded_envelope
-from tocsin.lab.traces.trace import ConsumerAction, Poller
+from tocsin.lab.traces.trace import RECORDED, ConsumerAction, Poller
 
 __all__ = ["ClosedLoop", "closed_loop"]
 
-#: Steps of the same time are ordered by number; these low bits order the receipts of one step.
-_ORDER_BITS: Final = 10
 _PART: Final = (1 << PART_BITS) - 1
+_SERIAL: Final = 1 << PART_BITS
+_INDEX_BITS: Final = PART_BITS + 1
+#: Bits that the numbers of commands get more of than the recorded steps need, for commands that were not recorded.
+_SPARE_BITS: Final = 4
+_PUSH: Final = heappush
+_POP: Final = heappop
+_PROBLEM: Final = Problem
 #: Recorded events that can be applied under any policy.
 _HARMLESS = (ev.SendRefused, ev.FramesShed, ev.LeaseRefused)
 _SENDS: Final = (cmd.Send, cmd.SendRequest, cmd.Publish)
 _ADOPT: Final = cmd.AdoptPolicy
 _CONFIRM: Final = cmd.Confirm
 _DRAIN: Final = cmd.Drain
+_REPORT: Final = cmd.ReportWaker
 _TICKED: Final = cmd.Ticked
 _OFFERED: Final = ev.MessageOffered
 _ACCEPTED: Final = ev.MessageAccepted
-#: The most frequent of the events that nothing waits for.
-_SETTLING: Final = frozenset({ev.MessageDelivered, ev.MessageAcknowledged, ev.MessageProcessed, ev.SessionHeartbeat})
-
-#: Time, order at that time, command, caller, and number of the step; -1 for commands that were not recorded.
-_Due = tuple[int, int, Command, Caller, int]
+_DELIVERED: Final = ev.MessageDelivered
+_ACKNOWLEDGED: Final = ev.MessageAcknowledged
+_HEARTBEAT: Final = ev.SessionHeartbeat
+_GRANTED: Final = ev.LeaseGranted
+_WAIT_ENDED: Final = ev.LeaseWaitEnded
+_WAKE_REQUESTED: Final = ev.AgentWakeRequested
+#: Places in a recorded message.
+_RECIPIENT: Final = RECORDED.index("recipient")
+_OFFERS: Final = RECORDED.index("offers")
 
 
 def closed_loop(prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> Replay:
@@ -75,8 +85,17 @@ class ClosedLoop:
         self._cursors: dict[str, str] = {}
         #: Number of wakes requested, by agent.
         self._wakes: dict[str, int] = {}
-        self._heap: list[_Due] = []
-        self._scheduled = len(trace.steps)
+        #: Reactions to come, as a heap of numbers: time since the start, number of the command, and in the low bits the
+        #: place of the receipt in its step. Numbers because they are compared much faster than tuples, and small ones
+        #: because those are faster still: see `_widen`.
+        self._heap: list[int] = []
+        self._begins_at = trace.begins_at
+        #: Width of the lowest part of these, and of the lower two.
+        self._part_bits = prepared.anchors_max.bit_length()
+        self._bits = len(trace.steps).bit_length() + _SPARE_BITS + self._part_bits
+        #: Commands that were not recorded, by number; the numbers before are those of the steps.
+        self._unrecorded: dict[int, tuple[Command, Caller]] = {}
+        self._recorded = self._scheduled = len(trace.steps)
         self._now = trace.begins_at
         self._checked_at = -1
         self._due: int | None = None
@@ -100,17 +119,17 @@ class ClosedLoop:
 
     def run(self) -> Replay:
         """Run the window."""
-        steps, ends_at, heap, clock_us = self._steps, self._trace.ends_at, self._heap, self._clock_us
-        roots, place = self._roots(), 0
-        root, root_at, order = -1, ends_at, 0
-        if roots:
-            root, root_at, order = roots[0], steps[roots[0]].at, roots[0] << _ORDER_BITS
+        ends_at, heap, clock_us, begins_at = self._trace.ends_at, self._heap, self._clock_us, self._begins_at
+        roots, times = self._roots()
+        count, place = len(roots), 0
+        root, root_at = (roots[0], times[0]) if roots else (-1, ends_at)
         while True:
             at, from_heap = root_at, False
             if heap:
-                head = heap[0]
-                if head[0] < root_at or (head[0] == root_at and head[1] < order):
-                    at, from_heap = head[0], True
+                head, bits = heap[0], self._bits
+                head_at = begins_at + (head >> bits)
+                if head_at < root_at or (head_at == root_at and self._number(head) < root):
+                    at, from_heap = head_at, True
             until = at if at < ends_at else ends_at
             if until >= ends_at:
                 if self._check(until):
@@ -130,10 +149,9 @@ class ClosedLoop:
                 continue
             self._step(root, root_at)
             place += 1
-            root, root_at, order = -1, ends_at, 0
-            if place < len(roots):
-                root = roots[place]
-                root_at, order = steps[root].at, root << _ORDER_BITS
+            root, root_at = -1, ends_at
+            if place < count:
+                root, root_at = roots[place], times[place]
         return Replay(
             histories=list(self._tracker.histories.values()),
             refused=self._tracker.refused,
@@ -146,12 +164,17 @@ class ClosedLoop:
             roles={name: agent.role for name, agent in self.exchange.state.agents.items()},
         )
 
-    def _roots(self) -> list[int]:
-        """Return the steps that keep their recorded time; under another policy no recorded one is adopted."""
-        roots, steps = self._prepared.roots, self._steps
+    def _roots(self) -> tuple[list[int], list[int]]:
+        """Return the steps that keep their recorded time, and the times; another policy stays in force throughout."""
+        prepared, steps = self._prepared, self._steps
         if self._policy is None or not self._trace.snapshot:
-            return roots
-        return [index for index in roots if steps[index].ask != "AdoptPolicy"]
+            return prepared.roots, prepared.root_times
+        roots = [index for index in prepared.roots if steps[index].ask != "AdoptPolicy"]
+        return roots, [steps[index].at for index in roots]
+
+    def _number(self, due: int) -> int:
+        """Return the number of the command of a reaction."""
+        return (due & ((1 << self._bits) - 1)) >> self._part_bits
 
     def may_tick_before(self, before: int) -> bool:
         """Tell whether there may be a tick before a time, without asking the exchange for the next due time.
@@ -238,33 +261,53 @@ class ClosedLoop:
 
     def _react(self) -> None:
         """Run the next reaction; receipts of one agent at the same time are combined."""
-        heap = self._heap
-        at, _, command, caller, index = heappop(heap)
-        if heap and heap[0][0] == at and type(command) is _CONFIRM:
-            names = list(command.message_ids)
-            while heap and heap[0][0] == at and type(follower := heap[0][2]) is _CONFIRM:
-                if heap[0][3] != caller:
-                    break
-                names += follower.message_ids
-                heappop(heap)
-            command = cmd.Confirm(tuple(names))
-        if index >= 0:
+        due: int = _POP(self._heap)
+        index, at = self._number(due), self._begins_at + (due >> self._bits)
+        if index < self._recorded:
+            command = self._prepared.commands[index]
+            if type(command) is _CONFIRM:
+                command = self._receipts(due, command, self._prepared.callers[index])
             self._step(index, at, command)
-        elif isinstance(command, cmd.Drain | cmd.Heartbeat) and command.session in self._pollers:
-            self._call(self._pollers[command.session], at, command, caller)
+            return
+        asked, caller = self._unrecorded.pop(index)
+        if type(asked) is _CONFIRM:
+            self._ask(at, self._receipts(due, asked, caller), caller, ())
+        elif isinstance(asked, cmd.Drain | cmd.Heartbeat) and asked.session in self._pollers:
+            self._call(self._pollers[asked.session], at, asked, caller)
         else:
-            self._ask(at, command, caller, ())
+            self._ask(at, asked, caller, ())
+
+    def _receipts(self, due: int, command: cmd.Confirm, caller: Caller) -> cmd.Confirm:
+        """Return a receipt that was taken from the heap, with those of the same agent that follow at the same time."""
+        heap, bits, names = self._heap, self._bits, command.message_ids
+        if len(names) > 1:
+            names = (names[due & ((1 << self._part_bits) - 1)],)
+        elif not heap or heap[0] >> bits != due >> bits:
+            return command
+        while heap and heap[0] >> bits == due >> bits:
+            follower = heap[0]
+            index = self._number(follower)
+            if index < self._recorded:
+                other, its_caller = self._prepared.commands[index], self._prepared.callers[index]
+            else:
+                other, its_caller = self._unrecorded[index]
+            if type(other) is not _CONFIRM or (its_caller is not caller and its_caller != caller):
+                break
+            more = other.message_ids
+            names += (more[follower & ((1 << self._part_bits) - 1)],) if len(more) > 1 else more
+            if index >= self._recorded:
+                del self._unrecorded[index]
+            _POP(heap)
+        return cmd.Confirm(names)
 
     def _step(self, index: int, at: int, command: Command | None = None) -> None:
         """Run a recorded step."""
         prepared = self._prepared
-        step, caller = self._steps[index], prepared.callers[index]
+        caller, ids = prepared.callers[index], prepared.ids[index]
         if command is None:
             command = prepared.commands[index]
         if prepared.plain[index]:
-            self._ask(at, command, caller, step.ids)  # type: ignore[arg-type]
-            if index in prepared.awaited_steps:
-                self._trigger(f"s {index}", at)
+            self._ask(at, command, caller, ids)  # type: ignore[arg-type]
             return
         if command is None:
             events = prepared.applied[index]
@@ -275,15 +318,15 @@ class ClosedLoop:
                 self._changed = True
                 self._tracker.follow(first, events)
             return
-        if isinstance(command, cmd.AdoptPolicy) and self._policy is not None:
+        if type(command) is _ADOPT and self._policy is not None:
             if self.exchange.state.has_policy:
                 return
             command = cmd.AdoptPolicy(self._policy, "lab")
-        elif isinstance(command, cmd.ReportWaker) and (record := self.exchange.state.wakes.get(command.agent)):
+        elif type(command) is _REPORT and (record := self.exchange.state.wakes.get(command.agent)):
             command = msgspec.structs.replace(command, wake=record.wake)  # a wake of the replay has another id
-        elif step.polls and isinstance(command, cmd.Drain | cmd.Heartbeat):
+        elif self._steps[index].polls and isinstance(command, cmd.Drain | cmd.Heartbeat):
             command = self._polled(command, caller.agent, at)
-        self._ask(at, command, caller, step.ids)
+        self._ask(at, command, caller, ids)
         if index in prepared.awaited_steps:
             self._trigger(f"s {index}", at)
         if type(recorded := prepared.commands[index]) is _DRAIN:
@@ -318,7 +361,7 @@ class ClosedLoop:
         kind = type(command)
         if kind is _ADOPT:
             self._quiet_until = 0
-        if type(reply) is Problem and kind not in _SENDS:
+        if type(reply) is _PROBLEM and kind not in _SENDS:
             if kind is _ADOPT and not exchange.state.has_policy:
                 raise error_for(reply)  # Nothing can be decided without a policy.
             self._missed += 1
@@ -328,37 +371,42 @@ class ClosedLoop:
         return reply
 
     def _follow(self, first: int, events: list[Event]) -> None:
-        tracker, awaited, seq = self._tracker, self._prepared.awaited_messages, first
+        """Follow the events of a decision, which all have its time."""
+        tracker, awaited, at = self._tracker, self._prepared.awaited_messages, self._now
+        tracker.events += len(events)
+        seq = first - 1
         for event in events:
-            kind = type(event)
-            if kind is _OFFERED:
-                self._offered(event)  # type: ignore[arg-type]
-                seq += 1
-                continue
-            tracker.follow_one(seq, event)
             seq += 1
-            if kind is _ACCEPTED:
-                if event.message_id in awaited:  # type: ignore[union-attr]
-                    self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
-            elif kind in _SETTLING:
-                continue
-            elif kind is ev.LeaseGranted:
-                self._trigger(f"g {event.lease}", event.at)  # type: ignore[union-attr]
-            elif kind is ev.LeaseWaitEnded:
-                self._trigger(f"x {event.lease}", event.at)  # type: ignore[union-attr]
-            elif kind is ev.AgentWakeRequested:
-                agent = event.agent  # type: ignore[union-attr]
-                number = self._wakes[agent] = self._wakes.get(agent, 0) + 1
-                self._trigger(wake_anchor(agent, number), event.at)
+            kind = type(event)
+            # The frequent ones first.
+            if kind is _DELIVERED:
+                tracker.delivered(event.message, at)  # type: ignore[union-attr]
+            elif kind is _OFFERED:
+                self._offered(event.message, event.offer, at)  # type: ignore[union-attr]
+            elif kind is _ACCEPTED:
+                message_id = tracker.accepted(seq, event)  # type: ignore[arg-type]
+                if message_id in awaited:
+                    self._trigger(f"a {message_id}", at)
+            elif kind is _ACKNOWLEDGED:
+                tracker.acknowledged(event.message, at)  # type: ignore[union-attr]
+            elif kind is not _HEARTBEAT:
+                tracker.follow_other(event)
+                if kind is _GRANTED:
+                    self._trigger(f"g {event.lease}", at)  # type: ignore[union-attr]
+                elif kind is _WAIT_ENDED:
+                    self._trigger(f"x {event.lease}", at)  # type: ignore[union-attr]
+                elif kind is _WAKE_REQUESTED:
+                    agent = event.agent  # type: ignore[union-attr]
+                    number = self._wakes[agent] = self._wakes.get(agent, 0) + 1
+                    self._trigger(wake_anchor(agent, number), at)
 
-    def _offered(self, event: ev.MessageOffered) -> None:
-        offer, at = event.offer, event.at
-        history = self._tracker.follow_offer(event.message, offer, at)
+    def _offered(self, message: int, offer: int, at: int) -> None:
+        history = self._tracker.offered(message, offer, at)
         if history is None:
             return
         signal = history.signal
         known = self._prepared.known.get(signal)
-        if known is None or offer > known.offers or known.recipient != history.recipient:
+        if known is None or offer > known[_OFFERS] or known[_RECIPIENT] != history.recipient:
             self._react_by_example(history, offer, at)
         elif offer == 1:
             waiting = self._offers.get(signal)
@@ -376,21 +424,22 @@ class ClosedLoop:
 
     def _schedule_steps(self, waiting: list[int], at: int) -> None:
         """Schedule steps whose anchor has happened."""
-        steps, prepared, heap = self._steps, self._prepared, self._heap
-        for place in waiting:
-            index, part = place >> PART_BITS, place & _PART
-            step = steps[index]
-            due = at + step.delay_us[part]
-            if step.serial:
+        prepared, free = self._prepared, self._free
+        for number in range(0, len(waiting), 2):
+            place = waiting[number]
+            index, due = place >> _INDEX_BITS, at + waiting[number + 1]
+            if place & _SERIAL:
                 agent = prepared.callers[index].agent
-                due += max(0, self._free.get(agent, 0) - at)
-                self._free[agent] = due
-            command = prepared.commands[index]
-            if command is None:
-                continue
-            if type(command) is _CONFIRM and len(command.message_ids) > 1:
-                command = cmd.Confirm((command.message_ids[part],))
-            heappush(heap, (due, index << _ORDER_BITS | part, command, prepared.callers[index], index))
+                begin = free.get(agent)
+                if begin is not None and begin > at:
+                    due += begin - at
+                free[agent] = due
+            if prepared.commands[index] is not None:
+                self._push(due, index, place & _PART)
+
+    def _push(self, at: int, number: int, part: int) -> None:
+        """Add a reaction: the command with a number, or one receipt of it."""
+        _PUSH(self._heap, (at - self._begins_at) << self._bits | number << self._part_bits | part)
 
     def _next_drain(self, session: str, at: int) -> None:
         """Schedule the next drain of a session, after this one or after the work that it brought."""
@@ -401,9 +450,8 @@ class ClosedLoop:
         self._drained[session] = place + 1
         after, caller = self._steps[index], self._prepared.callers[index]
         begin = max(at, self._free.get(caller.agent, 0)) if after.serial else at
-        command = self._prepared.commands[index]
-        if command is not None:
-            heappush(self._heap, (begin + after.delay_us[0], index << _ORDER_BITS, command, caller, index))
+        if self._prepared.commands[index] is not None:
+            self._push(begin + after.delay_us[0], index, 0)
 
     def _poll(self, poller: Poller, at: int) -> None:
         calls = cmd.Drain(poller.session, poller.limit) if poller.limit else cmd.Heartbeat(poller.session)
@@ -423,7 +471,17 @@ class ClosedLoop:
             if known is not None:
                 self._callers[agent] = caller
         self._scheduled += 1
-        heappush(self._heap, (at, self._scheduled << _ORDER_BITS, command, caller, -1))
+        self._unrecorded[self._scheduled] = (command, caller)
+        if self._scheduled >> (self._bits - self._part_bits):
+            self._widen()
+        self._push(at, self._scheduled, 0)
+
+    def _widen(self) -> None:
+        """Make room for more numbers of commands in the heap, whose order stays the same."""
+        before = self._bits
+        self._bits += _SPARE_BITS
+        mask = (1 << before) - 1
+        self._heap[:] = [due >> before << self._bits | due & mask for due in self._heap]
 
     def _react_by_example(self, history: MessageHistory, offer: int, offered_at: int) -> None:
         """Schedule the reactions to an offer that was not recorded, from an example of its consumer."""

@@ -21,13 +21,14 @@ from tocsin.core.state import ProjectState
 from tocsin.lab.traces.anchors import offer_anchor
 from tocsin.lab.traces.message_history import MessageHistory
 from tocsin.lab.traces.message_tracker import MessageTracker
+from tocsin.lab.traces.recorded_envelope import RecordedEnvelope
 from tocsin.lab.traces.recorder import track_open_messages
 from tocsin.lab.traces.step_commands import command_of
 from tocsin.lab.traces.trace import APPLY, TICK, RecordedMessage, RefusedSend, Step, Trace, load_trace
 
 __all__ = ["PART_BITS", "Ids", "PreparedTrace", "Replay", "begin", "prepared_trace", "without_schemas"]
 
-#: Low bits of a waiting step that tell which of its anchors it is.
+#: Low bits of a waiting step that tell which of its anchors it is; the bit above them tells whether it is serial.
 PART_BITS: Final = 24
 #: Start of the anchors of first offers.
 _FIRST_OFFER: Final = offer_anchor(1, "")
@@ -36,6 +37,8 @@ _APPLY: Final = APPLY
 _TICKS: Final = TICK
 _SNAPSHOT: Final = msgspec.msgpack.Decoder(Snapshot)
 _TICK: Final = cmd.Tick()
+#: All fields of a step in one call: each attribute of a struct is a look-up.
+_VALUES: Final = msgspec.structs.astuple
 
 
 class PreparedTrace:
@@ -48,17 +51,22 @@ class PreparedTrace:
         self.callers: list[Caller] = []
         #: Events that are applied as recorded, by step.
         self.applied: dict[int, list[Event]] = {}
-        #: Whether a step is a command that is run as recorded, by step.
+        #: Whether a step is a command that is run as recorded and that nothing waits for, by step.
         self.plain: list[bool] = []
-        #: Steps without an anchor.
+        #: Recorded ids, by step.
+        self.ids: list[tuple[str, ...]] = []
+        #: Steps without an anchor, and their times.
         self.roots: list[int] = []
-        #: Steps that wait for the first offer of a message, by its signal id, each with the place of the anchor among
-        #: its own in the low `PART_BITS`.
+        self.root_times: list[int] = []
+        #: Steps that wait for the first offer of a message, by its signal id. Each is two numbers: the step with the
+        #: place of the anchor among its own in the low `PART_BITS`, and the delay after the anchor.
         self.offers: dict[str, list[int]] = {}
         #: Steps that wait for another anchor, in the same form.
         self.waiting: dict[str, list[int]] = {}
         #: Steps that wait for the previous drain of a session.
         self.drains: dict[str, list[int]] = {}
+        #: Largest number of anchors of a step.
+        self.anchors_max = 1
         #: Steps and messages that others wait for: most have none, so that no anchor is written for them.
         self.awaited_steps: set[int] = set()
         self.awaited_messages: set[str] = set()
@@ -66,67 +74,106 @@ class PreparedTrace:
         self.ticks: list[int] = []
         self.tick_times: list[int] = []
         #: Recorded messages by signal id.
-        self.known: dict[str, RecordedMessage] = {message.signal: message for message in trace.recorded_messages}
+        self.known: dict[str, RecordedMessage] = {message[0]: message for message in trace.recorded_messages}
         self._prepare(trace)
 
     def _prepare(self, trace: Trace) -> None:
         stored = [Caller(agent, role) for agent, role in trace.callers]
         others: dict[tuple[str, str], Caller] = {}
-        commands, callers, plain = self.commands, self.callers, self.plain
+        commands, callers, plain, every_ids = self.commands, self.callers, self.plain, self.ids
+        # With their types, because the compiled form compares values of any type slowly.
+        at: int
+        agent: str
+        role: str
+        ask: str
+        number: int
+        args: tuple[Any, ...]
+        envelope: RecordedEnvelope | None
+        after: tuple[Any, ...]
+        delays: tuple[int, ...]
+        serial: bool
+        polls: bool
+        ids: tuple[str, ...]
+        body: dict[str, Any]
         index = -1
         for step in self.steps:
             index += 1
-            ask, number = step.ask, step.caller
+            values: tuple[Any, ...] = _VALUES(step)
+            at, agent, role, ask, number, args, envelope, _, _, after, delays, serial, polls, ids, body = values
+            every_ids.append(ids)
             if number >= 0:
                 callers.append(stored[number])
             else:
-                callers.append(others.setdefault((step.agent, step.role), Caller(step.agent, step.role)))
+                callers.append(others.setdefault((agent, role), Caller(agent, role)))
             if ask == _TICKS:
                 commands.append(_TICK)
                 plain.append(False)
                 self.ticks.append(index)
-                self.tick_times.append(step.at)
+                self.tick_times.append(at)
                 continue
             if ask == _APPLY:
                 commands.append(None)
                 plain.append(False)
-                self.applied[index] = decode_events(step.body["event"])
+                self.applied[index] = decode_events(body["event"])
             elif ask == "AdoptPolicy":
-                commands.append(cmd.AdoptPolicy(_without_schemas(step.body["policy"]), step.body["reason"]))
+                commands.append(cmd.AdoptPolicy(_without_schemas(body["policy"]), body["reason"]))
                 plain.append(False)
             else:
-                commands.append(command_of(step, ask))
+                commands.append(command_of(ask, args, envelope, body))
                 # A replay changes the others, or something follows from them in it.
-                plain.append(ask != "Drain" and ask != "ReportWaker" and not step.polls)
-            after = step.after
+                plain.append(ask != "Drain" and ask != "ReportWaker" and not polls)
             if after:
-                self._place(index, after)
+                self._place(index, after, delays, serial, ask, args)
             else:
                 self.roots.append(index)
+                self.root_times.append(at)
+        for awaited in self.awaited_steps:
+            plain[awaited] = False
 
-    def _place(self, index: int, after: tuple[str, ...]) -> None:
+    def _place(
+        self,
+        index: int,
+        after: tuple[Any, ...],
+        delays: tuple[int, ...],
+        serial: bool,
+        ask: str,
+        args: tuple[Any, ...],
+    ) -> None:
         """Note what a step waits for."""
-        place = index << PART_BITS
-        for anchor in after:
+        first = (index << 1 | serial) << PART_BITS
+        part = 0
+        for written in after:
+            if isinstance(written, int):
+                signal: str = args[part] if ask == "Confirm" else args[0]
+                if written == 1:
+                    _add(self.offers, signal, first + part, delays[part])
+                else:
+                    _add(self.waiting, offer_anchor(written, signal), first + part, delays[part])
+                part += 1
+                continue
+            anchor: str = written
             if anchor.startswith(_FIRST_OFFER):
-                _add(self.offers, anchor[_OFFER_LENGTH:], place)
+                _add(self.offers, anchor[_OFFER_LENGTH:], first + part, delays[part])
             elif anchor.startswith("d "):
                 self.drains.setdefault(anchor[2:], []).append(index)
             else:
-                _add(self.waiting, anchor, place)
+                _add(self.waiting, anchor, first + part, delays[part])
                 if anchor.startswith("s "):
                     self.awaited_steps.add(int(anchor[2:]))
                 elif anchor.startswith("a "):
                     self.awaited_messages.add(anchor[2:])
-            place += 1
+            part += 1
+        if part > self.anchors_max:
+            self.anchors_max = part
 
 
-def _add(waiting: dict[str, list[int]], anchor: str, place: int) -> None:
+def _add(waiting: dict[str, list[int]], anchor: str, place: int, delay_us: int) -> None:
     found = waiting.get(anchor)
     if found is None:
-        waiting[anchor] = [place]
+        waiting[anchor] = [place, delay_us]
     else:
         found.append(place)
+        found.append(delay_us)
 
 
 class Replay(msgspec.Struct):

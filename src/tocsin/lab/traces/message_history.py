@@ -59,7 +59,7 @@ class MessageHistory:
         self.requeues = requeues
 
     def values(self) -> tuple[Any, ...]:
-        """Return all fields as a trace stores them, those of `RecordedMessage` first."""
+        """Return all fields as a trace stores them, those of a recorded message first."""
         return (
             *(self.signal, self.recipient, self.state, self.reason),
             *(self.accepted_at, self.first_offered_at, self.offers),

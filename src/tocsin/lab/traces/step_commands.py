@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Command
-from tocsin.lab.traces.trace import Step
+from tocsin.lab.traces.recorded_envelope import RecordedEnvelope
 
 __all__ = ["command_of"]
 
@@ -21,9 +21,8 @@ _ACKNOWLEDGE: Final = cmd.Acknowledge
 _HEARTBEAT: Final = cmd.Heartbeat
 
 
-def command_of(step: Step, ask: str) -> Command:
-    """Return the command of a step."""
-    args = step.args
+def command_of(ask: str, args: tuple[Any, ...], envelope: RecordedEnvelope | None, body: dict[str, Any]) -> Command:
+    """Return the command of a step from the fields of the step."""
     if args:
         # The frequent ones first, without a look into the table.
         if ask == "Confirm":
@@ -34,7 +33,6 @@ def command_of(step: Step, ask: str) -> Command:
             return _HEARTBEAT(args[0])
         frequent: Command = _COMMANDS[ask](*args)
         return frequent
-    envelope, body = step.envelope, step.body
     if envelope is not None:
         if ask == "Send" and not body:
             return _SEND(envelope)

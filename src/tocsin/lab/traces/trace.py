@@ -29,6 +29,7 @@ from tocsin.lab.traces.recorded_envelope import RecordedAgent, RecordedEnvelope
 
 __all__ = [
     "APPLY",
+    "RECORDED",
     "TICK",
     "ConsumerAction",
     "ConsumerModel",
@@ -89,8 +90,9 @@ class Step(msgspec.Struct, array_like=True, gc=False):
     events: int = 0
     #: Fingerprint of its events.
     digest: int = 0
-    #: Anchors; a batch of receipts has one per message.
-    after: tuple[str, ...] = ()
+    #: Anchors; a batch of receipts has one per message. An offer of the message that the command names is only the
+    #: number of the offer in a stored step, see `_own_message`.
+    after: tuple[str | int, ...] = ()
     #: Delay after each anchor, microseconds.
     delay_us: tuple[int, ...] = ()
     #: Whether its agent did nothing else meanwhile; the delay then counts from when the agent is free.
@@ -113,16 +115,11 @@ class RefusedSend(msgspec.Struct, array_like=True, gc=False, frozen=True):
     message_type: str = ""
 
 
-class RecordedMessage(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """The part of a recorded history that the closed loop reads: the first of `MessageHistory.values`."""
-
-    signal: str
-    recipient: str
-    state: str
-    reason: str
-    accepted_at: int
-    first_offered_at: int
-    offers: int
+#: The part of a recorded history that the closed loop reads: the first of `MessageHistory.values`. A tuple, because
+#: its parts are read faster than the attributes of a struct.
+RecordedMessage = tuple[Any, ...]
+#: Names of these parts.
+RECORDED = ("signal", "recipient", "state", "reason", "accepted_at", "first_offered_at", "offers")
 
 
 class ConsumerAction(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -201,13 +198,13 @@ class Trace(msgspec.Struct, array_like=True):
     def histories(self) -> list[MessageHistory]:
         """Decode the recorded histories."""
         rests = _HISTORIES.decode(zstd.decompress(self.history_data)) if self.history_data else []
-        messages = map(msgspec.structs.astuple, self.recorded_messages)
-        return [history_from((*message, *rest)) for message, rest in zip(messages, rests, strict=True)]
+        return [history_from((*message, *rest)) for message, rest in zip(self.recorded_messages, rests, strict=True)]
 
     @property
     def recorded_messages(self) -> list[RecordedMessage]:
         """Decode the part of the recorded histories that the closed loop reads."""
-        return _MESSAGES.decode(self.message_data)
+        messages: list[RecordedMessage] = _MESSAGES.decode(self.message_data)
+        return messages
 
     @property
     def consumers(self) -> list[ConsumerModel]:
@@ -218,7 +215,7 @@ class Trace(msgspec.Struct, array_like=True):
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Trace)
 _HISTORIES = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
-_MESSAGES = msgspec.msgpack.Decoder(list[RecordedMessage])
+_MESSAGES = msgspec.msgpack.Decoder(list[tuple[str, str, str, str, int, int, int]])
 _CONSUMERS = msgspec.msgpack.Decoder(list[ConsumerModel])
 #: Values of a step and an envelope that are not set.
 _NO_STEP = msgspec.structs.astuple(Step(0, "", "", ""))
@@ -256,7 +253,7 @@ def _plain(event: Event) -> Event:
 
 def encoded_histories(histories: Iterable[MessageHistory]) -> tuple[bytes, bytes]:
     """Encode the histories of a trace: the recorded messages, and the rest."""
-    values, head = [history.values() for history in histories], len(RecordedMessage.__struct_fields__)
+    values, head = [history.values() for history in histories], len(RECORDED)
     rests = _ENCODER.encode([each[head:] for each in values])
     return _ENCODER.encode([each[:head] for each in values]), zstd.compress(rests, _LEVEL)
 
@@ -278,16 +275,32 @@ def _row(step: Step, callers: dict[tuple[str, str], int]) -> list[Any]:
     """Return the values of a step as they are stored; add its caller to those of the trace."""
     caller = step.caller if step.caller >= 0 else callers.setdefault((step.agent, step.role), len(callers))
     envelope, args, body = step.envelope, step.args or _args(step.ask, step.body), step.body
+    after = tuple(_anchor_row(anchor, _own_message(step.ask, args, part)) for part, anchor in enumerate(step.after))
     stored = msgspec.structs.replace(
         step,
         agent="",
         role="",
         caller=caller,
         args=args,
+        after=after,
         body={} if args else body,
         envelope=None if envelope is None else _envelope_row(envelope),
     )
     return _trimmed(stored, _NO_STEP)
+
+
+def _own_message(ask: str, args: tuple[Any, ...], part: int) -> Any:
+    """Return the message that a step names by position: of a receipt the one with the place of the anchor."""
+    place = part if ask == "Confirm" else 0
+    return args[place] if place < len(args) else None
+
+
+def _anchor_row(anchor: str | int, message: Any) -> str | int:
+    """Return an anchor as it is stored: the number of the offer, if it is one of the step's own message."""
+    if isinstance(anchor, str) and anchor.startswith("o "):
+        _, offer, signal = anchor.split(" ", 2)
+        return int(offer) if signal == message else anchor
+    return anchor
 
 
 def _envelope_row(envelope: RecordedEnvelope) -> list[Any]:
