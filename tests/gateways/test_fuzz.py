@@ -15,7 +15,7 @@ from tests.soak import SOAK, scaled
 
 EXAMPLES, PATIENCE_S = scaled(5, 60), 1500 if SOAK else 300
 #: How many operations are tried.
-OPERATIONS = scaled(8, 1000)
+OPERATIONS = scaled(5, 1000)
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",

@@ -9,7 +9,7 @@ from tests.simulation.world import World
 from tests.soak import scaled
 from tocsin.core import events as ev
 
-SEEDS = range(scaled(4, 120))
+SEEDS = range(scaled(2, 120))
 STEPS = scaled(600, 3000)
 
 

@@ -1,5 +1,6 @@
 """A job that is killed at each of its commits in turn, with tables in a folder."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.jobs.kills import check, expected, segments
 from tests.pipeline.jobs.test_run import wrong
+from tests.soak import SOAK
 from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.jobs.run import run
 from tocsin.pipeline.jobs.verify import verify
@@ -15,6 +17,9 @@ from tocsin.pipeline.lake.delta_table import StoredTable
 from tocsin.pipeline.settings import Settings
 
 __all__ = ["expected", "segments"]
+
+#: `make test` kills it at one of so many commits, and `make soak` at all of them.
+STRIDE = 1 if SOAK else 2
 
 
 class Killed(BaseException):
@@ -34,7 +39,9 @@ def test_killed_at_every_commit(
     Tasks run in this process: there are a dozen attempts and more, and what is tested is the driver's.
     """
     house = open_warehouse(tmp_path / "lake", settings)
-    commit, allowed, attempts = StoredTable.commit, [0], 0
+    commit, allowed, kills = StoredTable.commit, [0], 0
+    first = random.SystemRandom().randrange(STRIDE)
+    print(f"the first one is killed after {first} commits")  # noqa: T201
 
     def counted(table: StoredTable, *arguments: Any, **options: Any) -> int:
         if allowed[0] == 0:
@@ -44,15 +51,15 @@ def test_killed_at_every_commit(
 
     monkeypatch.setattr(StoredTable, "commit", counted)
     while True:
-        allowed[0] = attempts
+        allowed[0] = first + kills * STRIDE
         try:
             run(no_spark, house, segments)
             break
         except Killed:
-            attempts += 1
+            kills += 1
             left = open_warehouse(tmp_path / "lake", settings)
             behind = {"tables"} if left.current().pending else set()
             assert {check.name for check in wrong(verify(left, None, ()))} == behind
-    assert attempts > 5
+    assert kills > 5
     monkeypatch.setattr(StoredTable, "commit", commit)
     check(house, str(segments), expected)

@@ -4,6 +4,7 @@ The oracle is a warehouse that is made at once from the segments as they are at 
 """
 
 import os
+import random
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.jobs.tables import EVERYTHING, contents
 from tests.pipeline.traffic import DAY_US, START, simulated, write_segment, write_segments
 from tests.pipeline.without_spark import without_spark
+from tests.soak import SOAK
 from tocsin import zstd
 from tocsin.core import events as ev
 from tocsin.core.events import Event
@@ -108,8 +110,19 @@ def test_a_segment_that_was_cut_off_is_read_when_it_is_whole(
     as_made_at_once(no_spark, warehouse, landing, oracle.tables("p"))
 
 
-@pytest.mark.parametrize("place", [0, 1])
 def test_events_of_a_repaired_segment_take_the_place_of_the_old_ones(
+    no_spark: SparkSession, settings: Settings, tmp_path: Path, events: list[Event], oracle: Oracle
+) -> None:
+    """The first segment or the second was damaged; `make test` draws one of them."""
+    seed = random.SystemRandom().randrange(2**31)
+    for place in (0, 1) if SOAK else random.Random(seed).sample((0, 1), 1):
+        print(f"seed {seed}: segment {place}")  # noqa: T201
+        folder = tmp_path / str(place)
+        house = open_warehouse(folder / "warehouse", settings)
+        check_repair(no_spark, house, folder / "segments", events, oracle, place)
+
+
+def check_repair(
     no_spark: SparkSession, warehouse: Warehouse, landing: Path, events: list[Event], oracle: Oracle, place: int
 ) -> None:
     paths = write_segments(landing, "p", events, 200)
