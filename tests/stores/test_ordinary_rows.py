@@ -193,7 +193,7 @@ def test_the_history_of_an_ordinary_message_has_the_entries_of_its_events() -> N
     (seq,) = capture.messages
     steps = [
         (number, event)
-        for number, event in enumerate(capture.events, capture.first_seq)
+        for number, event in enumerate(capture.events(), capture.first_seq)
         if number == seq or getattr(event, "message", None) == seq
     ]
     assert len(steps) == 3

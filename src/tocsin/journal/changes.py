@@ -13,8 +13,8 @@ event's sequence number is kept for each.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -42,14 +42,16 @@ LEVEL_EVENTS: dict[type, Callable[[Any], tuple[int, ...]]] = {
 }
 #: `copy.copy` of a struct, without looking for other ways to copy it.
 _copied: Callable[[Any], Any] = methodcaller("__copy__")
+#: Events in one part of a capture; a part is freed at once.
+_PART = 1000
 _REMOVALS = frozenset({ev.MessagesForgotten, ev.DeadLetterPurged, ev.SessionClosed, ev.AgentRetired})
 
 
 class Capture(msgspec.Struct, frozen=True):
     """Changes of the state, as of one sequence number."""
 
-    #: The events since the last capture, and the number of the first.
-    events: list[Event]
+    #: The events since the last capture, in parts that follow each other, and the number of the first.
+    parts: list[tuple[Event, ...]]
     first_seq: int
     seq: int
     at: int
@@ -76,6 +78,10 @@ class Capture(msgspec.Struct, frozen=True):
     life_bytes_max: int
     #: Number of rows that the state holds, by table.
     held: dict[str, int]
+
+    def events(self) -> Iterator[Event]:
+        """Return the events, in order."""
+        return chain.from_iterable(self.parts)
 
 
 class EventNumbers(msgspec.Struct):
@@ -138,9 +144,12 @@ class _Observations:
     """Events, copies and removed objects since the last capture."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
-        #: Number of events whose messages have been copied.
+        #: Events whose messages have been copied, in parts, and the number of them. They are tuples: the garbage
+        #: collector stops looking at those, and would go through a list of all events in every full collection.
+        self.parts: list[tuple[Event, ...]] = []
         self.gathered = 0
+        #: The events after them.
+        self.events: list[Event] = []
         #: Copies of the messages touched, and of their failures.
         self.messages: dict[int, Message] = {}
         self.failures: dict[int, Failure] = {}
@@ -177,19 +186,20 @@ class ObservedExchange(Exchange):
     @property
     def uncaptured(self) -> int:
         """Count the events since the last capture."""
-        return len(self._observed.events)
+        observed = self._observed
+        return observed.gathered + len(observed.events)
 
     @property
     def ungathered(self) -> int:
         """Count the events since messages were last copied."""
-        observed = self._observed
-        return len(observed.events) - observed.gathered
+        return len(self._observed.events)
 
     @property
     def at(self) -> int:
         """Return when the last event happened."""
-        events = self._observed.events
-        return events[-1].at if events else self._captured_at
+        observed = self._observed
+        last = observed.events or (observed.parts[-1] if observed.parts else ())
+        return last[-1].at if last else self._captured_at
 
     def apply(self, event: Event) -> None:
         """Apply an event to the state, and keep it for the next capture."""
@@ -224,12 +234,18 @@ class ObservedExchange(Exchange):
     def gather(self) -> None:
         """Copy the messages that the events since the last call touched, as they are now."""
         observed = self._observed
-        events, begin = observed.events, observed.gathered
-        observed.gathered = len(events)
+        events = observed.events
+        if not events:
+            return
+        first_seq = self._captured_seq + 1 + observed.gathered
+        for begin in range(0, len(events), _PART):
+            observed.parts.append(tuple(events[begin : begin + _PART]))
+        observed.gathered += len(events)
+        observed.events = []
         threads, others = observed.threads, observed.others
         touched_messages: dict[int, None] = {}
         senders = observed.senders
-        for seq, event in enumerate(islice(events, begin, None), self._captured_seq + 1 + begin):
+        for seq, event in enumerate(events, first_seq):
             kind = type(event)
             if kind is ev.MessageAccepted:
                 touched_messages[seq] = None
@@ -269,7 +285,7 @@ class ObservedExchange(Exchange):
             if type(event) in DOCUMENT_EVENTS:
                 documents_touched.update(dict.fromkeys(touched(event)))
         capture = Capture(
-            events=observed.events,
+            parts=observed.parts,
             first_seq=self._captured_seq + 1,
             seq=state.seq,
             at=self.at,

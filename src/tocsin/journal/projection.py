@@ -69,7 +69,7 @@ _ordinary_life: Final = ordinary_life
 #: Events between two pauses, and rows of messages, which take more than ten times as long.
 _PAUSE_EVENTS = 512
 _PAUSE_ROWS = 64
-#: Events or messages that are freed between two pauses.
+#: Messages that are freed between two pauses.
 _DISCARD = 1000
 
 
@@ -122,9 +122,9 @@ def discard(capture: Capture, pause: Callable[[], None]) -> None:
 
     Freeing a hundred thousand events at once keeps the interpreter for tens of milliseconds; nothing is decided then.
     """
-    events, messages = capture.events, capture.messages
-    while events:
-        del events[-_DISCARD:]
+    parts, messages = capture.parts, capture.messages
+    while parts:
+        del parts[-1]
         pause()
     while messages:
         for _ in range(min(_DISCARD, len(messages))):
@@ -171,7 +171,7 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     died, released = ev.MessageDied, ev.MessageReleased
     event: Any
     life: Any
-    for seq, event in enumerate(capture.events, capture.first_seq):
+    for seq, event in enumerate(capture.events(), capture.first_seq):
         if not seq % _PAUSE_EVENTS:
             pause()
         kind = type(event)
