@@ -43,6 +43,16 @@ teams:
 loads:
   - {from: sender-1, to: sleeper-1, pattern: steady, per_s: 1}
 """
+POLLED = """
+name: polled
+duration_s: 600
+runs: 1
+teams:
+  sender: {}
+  poller: {session: piggyback, poll_s: 0.5, takes: 500, handles: {"*": {receipt_s: 0.01}}}
+loads:
+  - {from: sender-1, to: poller-1, pattern: burst, size: 1, every_s: 290, start_s: 1}
+"""
 DEADLOCK = """
 name: deadlock
 duration_s: 100
@@ -66,6 +76,14 @@ def test_a_token_bucket_stops_a_flood() -> None:
     assert limited[ALL].rate_limited == limited[ALL].refused == limited[ALL].sent - limited[ALL].accepted
     _, free = played(FLOOD, "bucket: {capacity: 100000, refill_per_s: 10000}\ngaming: {messages_min: 1000}")
     assert (free[ALL].accepted, free[ALL].rate_limited) == (free[ALL].sent, 0)
+
+
+def test_many_more_polls_than_recorded_commands_stay_in_order() -> None:
+    """1200 polls, and three messages: each is taken by the next poll, the last one after 1160 of them."""
+    replay, _ = played(POLLED, "")
+    sent = [history for history in replay.histories if history.recipient == "poller-1"]
+    assert [history.state for history in sent] == ["delivered"] * 3
+    assert all(0 <= history.first_offered_at - history.accepted_at <= 600_000 for history in sent)
 
 
 def test_aging_ends_starvation() -> None:
