@@ -148,11 +148,16 @@ def _row_function(
 
 @cache
 def verifier(table: Table) -> Callable[[Row], str | None]:
-    """Build the function that returns null for an intact row, else the damaged part, or `FROM_BEFORE`."""
+    """Build the function that returns null for an intact row, else the damaged part, or `FROM_BEFORE`.
+
+    Every write of a row sets its checksum, so one without it has no other checksum either. Otherwise a damaged header
+    of the record has moved its values to other columns, and the checksum beyond the last one.
+    """
+    others = " or ".join(f"column_{column.name}_{CHECKSUM} is not None" for column in _own(table)) or "False"
     lines = [
         f"{', '.join(f'column_{name}' for name in table.names)}, = row",
         _seed(table),
-        f"if column_{CHECKSUM} is None: return FROM_BEFORE",
+        f"if column_{CHECKSUM} is None: return 'its columns' if {others} else FROM_BEFORE",
         f"if column_{CHECKSUM} != {_row_checksum(table, _READ, Shape(table, {}).sources())}: return 'its columns'",
     ]
     missing: list[str] = []
