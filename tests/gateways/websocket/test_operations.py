@@ -217,6 +217,8 @@ async def test_signatures(tmp_path: Path) -> None:
 async def test_calls_answer_what_http_answers(team: SocketTeam) -> None:
     ada = await team.attach("ada")
     await ada.send(1, correlationId="req_1")
+    while not (await team.get("ada", "/v1/search?q=number")).json()["items"]:
+        """The index follows shortly."""
     for operation, arguments, address in (
         ("get_me", {}, "/v1/me"),
         ("list_agents", {}, "/v1/agents"),
