@@ -31,6 +31,18 @@ async def test_urgent_operations_do_not_wait_but_have_a_limit() -> None:
     assert fair_queue.enter(1, urgent=True) is None
 
 
+async def test_what_need_not_wait_is_admitted_unless_others_wait() -> None:
+    fair_queue = FairQueue(2)
+    assert fair_queue.admit(1)
+    assert fair_queue.admit(1)
+    assert not fair_queue.admit(1), "the limit of this iteration is reached"
+    assert fair_queue.enter(3, urgent=False) is not None
+    await asyncio.sleep(0)
+    assert not fair_queue.admit(1), "what waited has used the limit of the next one"
+    await asyncio.sleep(0)
+    assert fair_queue.admit(1)
+
+
 async def test_a_cancelled_wait_uses_no_capacity() -> None:
     fair_queue = FairQueue(1)
     fair_queue.enter(1, urgent=False)

@@ -225,13 +225,15 @@ class Connection:
                 wire.Fault(None, Problem("E_PROTOCOL_002", "a binary frame is not accepted", expected="a text frame"))
             )
             return
-        most = self._fair_queue.operations_max
-        maybe_urgent = self._priority_scan.may_be_urgent(data)
-        if maybe_urgent:
+        most, number = self._fair_queue.operations_max, data.count(_OPERATION)
+        if number <= most and self._fair_queue.admit(number):  # Urgent or not: nothing of it waits.
+            self._decide(self._parse(data), None, maybe_urgent=False)
+            return
+        if self._priority_scan.may_be_urgent(data):
             operations = self._parse(data)
             self._decide(operations, self._enter(operations[:most]), maybe_urgent=True)
             return
-        admitted = self._fair_queue.enter(min(most, data.count(_OPERATION)), urgent=False)
+        admitted = self._fair_queue.enter(min(most, number), urgent=False)
         if admitted is None:
             self._decide(self._parse(data), None, maybe_urgent=False)
         else:

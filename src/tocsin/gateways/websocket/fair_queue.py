@@ -23,14 +23,21 @@ class FairQueue:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._scheduled = False
 
-    def enter(self, operations: int, *, urgent: bool) -> "asyncio.Future[None] | None":
-        """Return a future that is done when the operations are admitted, or None if they are admitted now."""
+    def admit(self, operations: int) -> bool:
+        """Admit operations that do not have to wait; tell whether they are admitted."""
         self._schedule()
-        if urgent and self._urgent_left > 0:
-            self._urgent_left -= operations
-            return None
         if self._left > 0 and not self._waiting:
             self._left -= operations
+            return True
+        return False
+
+    def enter(self, operations: int, *, urgent: bool) -> "asyncio.Future[None] | None":
+        """Return a future that is done when the operations are admitted, or None if they are admitted now."""
+        if urgent and self._urgent_left > 0:
+            self._schedule()
+            self._urgent_left -= operations
+            return None
+        if self.admit(operations):
             return None
         admitted: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((admitted, operations))
