@@ -18,7 +18,8 @@ from tocsin.wire import socket as wire
 
 __all__ = ["PriorityScan"]
 
-_NAMES = tuple(f'"{name}"'.encode() for name, level in VOCABULARY.items() if level >= Priority.CRITICAL)
+# Without the quotation mark before it: every key of a frame has one, and the search would stop at each.
+_NAMES = tuple(f'{name}"'.encode() for name, level in VOCABULARY.items() if level >= Priority.CRITICAL)
 
 
 _DECODER = msgspec.json.Decoder(PriorityFields)
@@ -65,8 +66,8 @@ def _search_for(names: Sequence[bytes]) -> Callable[[bytes], object]:
 
 def _urgent_names(policy: Policy) -> tuple[bytes, ...]:
     types = [
-        f'"{name}"'.encode() for name, each in policy.contracts.items() if each.default_priority >= Priority.CRITICAL
+        f'{name}"'.encode() for name, each in policy.contracts.items() if each.default_priority >= Priority.CRITICAL
     ]
     if policy.custom_contract.default_priority >= Priority.CRITICAL:
-        types.append(b'"CUSTOM_')
+        types.append(b"CUSTOM_")
     return (*_NAMES, *types)
