@@ -42,14 +42,16 @@ class Counts:
 
     def of(self, *labels: str) -> Count:
         """Return the count of some labels, to count without looking it up."""
-        count = self._counts.get(labels)
-        if count is None:
-            count = self._counts[labels] = Count()
-        return count
+        return self._counts.get(labels) or self._new(labels)
 
     def add(self, *labels: str) -> None:
         """Count one."""
-        self.of(*labels).value += 1
+        count = self._counts.get(labels) or self._new(labels)
+        count.value += 1
+
+    def _new(self, labels: Labels) -> Count:
+        count = self._counts[labels] = Count()
+        return count
 
     def rows(self) -> list[tuple[Labels, int]]:
         """Return each set of labels with its count."""
