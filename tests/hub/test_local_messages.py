@@ -1,8 +1,10 @@
 """The short way of messages on the embedded bus: structs instead of JSON, with the limits of the long one."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
@@ -70,12 +72,23 @@ def test_an_ordinary_draft_is_not_written(tmp_path: Path) -> None:
         Draft(to="../bob", type=NOTE),
         Draft(to="bob", type="CUSTOM NOTE"),
         Draft(to="bob", type=NOTE, payload=deep(130)),
+        Draft(to="bob", type=NOTE, payload={"a": msgspec.Raw(b"[" * 130 + b"]" * 130)}),
         Draft(to="bob", type=NOTE, payload=msgspec.Raw(b"[1]")),
         Draft(to="bob", type=NOTE, payload={"a": msgspec.Raw(b"nonsense")}),
         Draft(to="bob", type=NOTE, payload={"a": msgspec.Raw(b'"\xff"')}),
         Draft(to="bob", type=NOTE, payload={"a": "x" * 1000_000}),
     ):
         assert isinstance(writer.prepare(unusual, 1000_000), Written), unusual
+
+
+def test_an_envelope_has_the_millisecond_in_which_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = [1_700_000_000_123_000_000, 1_700_000_000_123_999_999, 1_700_000_000_124_000_000]
+    times = iter(moments)
+    monkeypatch.setattr(time, "time_ns", lambda: next(times))
+    writer = EnvelopeWriter()
+    envelopes = [writer.prepare(Draft(to="bob", type=NOTE), 1000_000) for _ in moments]
+    written = [envelope.timestamp for envelope in envelopes if isinstance(envelope, Envelope)]
+    assert written == [datetime(2023, 11, 14, 22, 13, 20, thousandths * 1000, UTC) for thousandths in (123, 123, 124)]
 
 
 @pytest.mark.parametrize(

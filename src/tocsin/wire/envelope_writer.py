@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.protocol.envelope import ANYONE, NESTING_MAX, VERSIONS, AgentRef, Envelope, TypeName
-from tocsin.core.protocol.parsing import has_brackets
+from tocsin.core.protocol.parsing import has_brackets, is_flat
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
 from tocsin.core.protocol.timestamps import iso
 from tocsin.ids import RandomIds
@@ -40,6 +40,9 @@ class EnvelopeWriter:
         self._signer = signer
         self._sender = AgentRef("", "")
         self._checked: dict[tuple[str, str], AgentRef] = {}
+        #: Millisecond of the last envelope for a bus in this process, and its timestamp, which the next ones share.
+        self._millisecond = 0
+        self._timestamp = datetime.fromtimestamp(0, UTC)
 
     def introduce(self, agent: str, agent_type: str) -> None:
         """Set the sender of the envelopes."""
@@ -76,7 +79,7 @@ class EnvelopeWriter:
             body = self._encode_json(payload)
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             raise _unwritable(error) from error
-        if len(body) + _OVERHEAD_BYTES > bytes_max or has_brackets(body, NESTING_MAX):
+        if len(body) + _OVERHEAD_BYTES > bytes_max or (not is_flat(body) and has_brackets(body, NESTING_MAX)):
             return None
         try:
             if not body.isascii():
@@ -85,9 +88,10 @@ class EnvelopeWriter:
         except (UnicodeDecodeError, msgspec.DecodeError):
             return None
         now = time.time_ns() // 1_000_000
+        if now != self._millisecond:
+            self._millisecond, self._timestamp = now, datetime.fromtimestamp(now / 1000, UTC)
         message_id = self._ids.fresh("msg", now * 1000)
-        sent_at = datetime.fromtimestamp(now / 1000, UTC)
-        return Envelope(_VERSION, message_id, sent_at, self._sender, receiver, message_type, Raw(body), name)
+        return Envelope(_VERSION, message_id, self._timestamp, self._sender, receiver, message_type, Raw(body), name)
 
     def _check_names(self, to: str, message_type: str) -> AgentRef | None:
         """Return the receiver if it and the type are well-formed, and remember them."""

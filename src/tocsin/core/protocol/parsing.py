@@ -35,6 +35,7 @@ __all__ = [
     "body",
     "check_nesting",
     "has_brackets",
+    "is_flat",
     "metadata_of",
     "parse_envelope",
     "priority_of",
@@ -146,6 +147,11 @@ def has_brackets(data: bytes, number: int) -> bool:
     if _BRACKET in data:
         found += len(data.split(b"[", number)) - 1
     return found >= number
+
+
+def is_flat(data: bytes) -> bool:
+    """Tell whether a JSON object contains no bracket but its first; a bracket in a text counts as one."""
+    return not data.rfind(b"{") and _BRACKET not in data
 
 
 def check_nesting(document: Any) -> None:

@@ -8,6 +8,7 @@ refusals.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from sys import intern
 from typing import Any
 
@@ -51,8 +52,10 @@ class Plan:
         "role",
         "sender",
         "sender_name",
+        "sent_at",
         "since",
         "stale_after_us",
+        "timestamp",
         "ttl_max_s",
         "ttl_us",
         "watched",
@@ -104,6 +107,10 @@ class Plan:
         #: Messages that the mailbox may hold without its reserve.
         self.depth_max: int = policy.limits.mailbox_depth_max
         self.stale_after_us: int = policy.sessions.stale_after_us
+        #: Timestamp of the last message, and the same in microseconds: a bus in the same process sets one timestamp
+        #: for all messages of a millisecond.
+        self.timestamp: datetime | None = None
+        self.sent_at: int = 0
 
 
 def plan_of(state: ProjectState, sender_name: str, message_type: str) -> Plan | None:

@@ -222,7 +222,9 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
         or len(state.threads) + opens_thread >= state.threads_full
     ):
         follows = True
-    expires_at = now + ttl_us
+    timestamp, expires_at = envelope.timestamp, now + ttl_us
+    if timestamp is not plan.timestamp:
+        plan.timestamp, plan.sent_at = timestamp, as_microseconds(timestamp)
     accepted = _Accepted(
         now,
         message_id,
@@ -237,7 +239,7 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
         delivery_class,
         plan.ack_required,
         expires_at,
-        as_microseconds(envelope.timestamp),
+        plan.sent_at,
         version,
         correlation_id,
         opens_thread,
