@@ -67,9 +67,9 @@ class Recorder:
             if found is not None and found[1].decode() in self.messages:
                 self.messages[found[1].decode()]["pushed"] = pushed
 
-        def begin(worker: Worker, job: Callable[[], Any], done: Callable[..., None], *, at_once: bool = False) -> None:
+        def begin(worker: Worker, job: Callable[[], Any], done: Callable[..., None]) -> None:
             if not worker.name.startswith("writer "):
-                start(worker, job, done, at_once=at_once)
+                start(worker, job, done)
                 return
             times = [clock()]
             self.commits.append(times)
@@ -85,7 +85,7 @@ class Recorder:
                 times.append(clock())
                 done(*outcome)
 
-            start(worker, timed_job, timed_done, at_once=at_once)
+            start(worker, timed_job, timed_done)
 
         Connection.received = receive  # type: ignore[method-assign, assignment]
         Outbox.put_urgent = put  # type: ignore[method-assign, assignment]

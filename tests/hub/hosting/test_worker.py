@@ -3,20 +3,13 @@
 import asyncio
 import threading
 import time
-from pathlib import Path
-from typing import Any
 
-import pytest
-
-from tests.envelopes import parsed
-from tests.hub.hosting.test_host import ADA, BOB, hosted
 from tests.patience import PATIENCE_S
-from tocsin.core.commands import OpenSession, Receipt, Send, SessionReady
 from tocsin.hub.hosting.worker import Worker
 
 
 async def test_a_job_has_begun_when_starting_it_returns() -> None:
-    """The commit of a Critical message does not wait until a busy loop gives the interpreter away by itself."""
+    """A commit does not wait until a busy loop gives the interpreter away by itself."""
     worker = Worker("test", asyncio.get_running_loop())
     go_on, ended = threading.Event(), asyncio.Event()
     begun: list[bool] = []
@@ -27,7 +20,7 @@ async def test_a_job_has_begun_when_starting_it_returns() -> None:
 
     # The limit of the wait is short, and a loaded machine may need longer to start a thread: one of many is enough.
     for _ in range(50):
-        worker.start(job, lambda *_: ended.set(), at_once=True)
+        worker.start(job, lambda *_: ended.set())
         found = bool(begun)
         go_on.set()
         await asyncio.wait_for(ended.wait(), PATIENCE_S)
@@ -50,8 +43,8 @@ async def test_the_loop_does_not_wait_for_a_thread_that_is_busy() -> None:
         if len(ended) == 2:
             both.set()
 
-    worker.start(lambda: go_on.wait(PATIENCE_S), lambda *_: note(1), at_once=True)
-    worker.start(lambda: None, lambda *_: note(2), at_once=True)
+    worker.start(lambda: go_on.wait(PATIENCE_S), lambda *_: note(1))
+    worker.start(lambda: None, lambda *_: note(2))
     assert ended == [], "the second job waits for the first, and the loop for neither"
     go_on.set()
     await asyncio.wait_for(both.wait(), PATIENCE_S)
@@ -70,24 +63,3 @@ async def test_a_job_that_fails_reports_its_exception() -> None:
     assert str(await asyncio.wait_for(found, PATIENCE_S)) == "no disk"
     assert await worker.run(lambda: time.monotonic()) > 0, "the thread goes on"
     await worker.close()
-
-
-async def test_only_the_commit_of_a_critical_push_begins_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Other commits wait until the loop's turn is over, so that more messages share the next one."""
-    asked: list[bool] = []
-    start = Worker.start
-
-    def noted(worker: Worker, job: Any, done: Any, *, at_once: bool = False) -> None:
-        asked.append(at_once)
-        start(worker, job, done, at_once=at_once)
-
-    monkeypatch.setattr(Worker, "start", noted)
-    async with hosted(tmp_path) as (host, _):
-        assert isinstance(await host.submit(OpenSession("push", 8), BOB, lambda push: None), SessionReady)
-        asked.clear()
-        for number, priority in enumerate(("Info", "Critical", "Blocking")):
-            sent = Send(parsed(number, priority=priority))
-            assert isinstance(await host.submit(sent, ADA), Receipt)
-        assert asked == [False, True, False]

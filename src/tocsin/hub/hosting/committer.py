@@ -36,7 +36,7 @@ Follower = Callable[[int, list[Event]], None]
 class OpenGroup:
     """Decisions that will share a commit."""
 
-    __slots__ = ("capture", "events", "first_seq", "payload_bytes", "pushes", "receipts", "replies", "urgent")
+    __slots__ = ("capture", "events", "first_seq", "payload_bytes", "pushes", "receipts", "replies")
 
     def __init__(self, first_seq: int) -> None:
         self.first_seq = first_seq
@@ -47,8 +47,6 @@ class OpenGroup:
         self.payload_bytes = 0
         self.replies: list[Answer] = []
         self.pushes: list[Push] = []
-        #: Whether a Critical message is pushed with it.
-        self.urgent = False
         self.capture: Capture | None = None
 
 
@@ -208,8 +206,7 @@ class GroupCommitter:
             except Exception as error:
                 self._committed(None, error)
                 return
-            # Without urgency the loop finishes its turn first: then more messages share the next commit.
-            self._writer.start(lambda: self._journal.append(encoded), self._committed, at_once=group.urgent)
+            self._writer.start(lambda: self._journal.append(encoded), self._committed)
         self._flushed()
 
     def _encoded(self, group: OpenGroup) -> Group:

@@ -70,7 +70,6 @@ class Condition(StrEnum):
 
 
 _SERVING = Condition.SERVING
-_CRITICAL = int(Priority.CRITICAL)
 
 
 class Host:
@@ -434,8 +433,6 @@ class Host:
                 sink = sinks.get(event.session)  # type: ignore[union-attr]
                 if sink is not None:
                     group.pushes.append((sink, delivery_of(state, state.messages[event.message])))  # type: ignore[union-attr]
-                    if event.level >= _CRITICAL:  # type: ignore[union-attr, operator]
-                        group.urgent = True
             elif kind is ev.SessionClosed:
                 sinks.pop(event.session, None)  # type: ignore[union-attr]
 

@@ -31,21 +31,12 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def start(
-        self,
-        job: Callable[[], Result],
-        done: Callable[[Result | None, Exception | None], None],
-        *,
-        at_once: bool = False,
-    ) -> None:
+    def start(self, job: Callable[[], Result], done: Callable[[Result | None, Exception | None], None]) -> None:
         """Run a job; `done` gets its result, or its exception, on the event loop.
 
-        The thread needs the interpreter to begin, which a busy loop keeps until it has nothing to do. With `at_once` a
-        thread that is free begins before this returns.
+        The thread needs the interpreter to begin, which a busy loop keeps until it has nothing to do. So the loop waits
+        for a moment: a thread that is free begins before this returns, and works while the loop goes on.
         """
-        if not at_once:
-            self._put(job, done)
-            return
         self._begun.acquire(blocking=False)
         self._put(job, done)
         if self._under_way == 1:
