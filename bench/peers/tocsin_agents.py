@@ -1,12 +1,12 @@
 """Tocsin agents as senders and consumers, for the embedded bus and for a hub."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from bench.hub import POLICY as HUB_POLICY
 from bench.peers.peer import Letter
 from tocsin.client import Agent, Draft
 
-__all__ = ["POLICY", "SENDING_AGENTS", "Senders", "bodies"]
+__all__ = ["POLICY", "SENDING_AGENTS", "Senders"]
 
 #: Policy without rate limits, aging and escalation, as in the other systems: on a slow machine filling a backlog takes
 #: more than a minute, after which aging would boost its first messages.
@@ -24,13 +24,13 @@ PRIORITIES = ("Info", "Coordinate", "Blocking", "Critical")
 
 
 class Senders:
-    """Agents that all senders share."""
+    """Agents that all senders share: the sending half of a system."""
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []
         self._turn = 0
 
-    async def join(self, join: Callable[[str], Awaitable[Agent]]) -> None:
+    async def _join(self, join: Callable[[str], Awaitable[Agent]]) -> None:
         """Connect the agents."""
         for number in range(SENDING_AGENTS):
             self._agents.append(await join(f"sender{number}"))
@@ -60,13 +60,7 @@ class Senders:
             if isinstance(outcome, Exception):
                 raise outcome
 
-    async def close(self) -> None:
+    async def _leave(self) -> None:
         """Disconnect the agents."""
         for agent in self._agents:
             await agent.close()
-
-
-async def bodies(agent: Agent) -> AsyncGenerator[str, None]:
-    """Yield message bodies; requesting the next one confirms."""
-    async for message in agent.inbox(receipts="handled"):
-        yield message.payload["text"]

@@ -1,20 +1,19 @@
 """Tocsin over WebSocket: `tocsin serve` in a separate process, and the SDK in this one."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import ClassVar
 
 from bench.hub import Hub
-from bench.peers.peer import Letter
-from bench.peers.tocsin_agents import POLICY, Senders, bodies
+from bench.peers.tocsin_agents import POLICY, Senders
 from tocsin.client import Agent
 from tocsin.client.config import client_config
 
 __all__ = ["TocsinSocket"]
 
 
-class TocsinSocket:
+class TocsinSocket(Senders):
     """A hub on loopback."""
 
     title: ClassVar[str] = "Tocsin, over WebSocket"
@@ -23,9 +22,9 @@ class TocsinSocket:
     priorities: ClassVar[str] = "its own"
 
     def __init__(self) -> None:
+        super().__init__()
         self._hub: Hub | None = None
         self._tokens: list[str] = []
-        self._senders = Senders()
 
     async def start(self, folder: Path, mailboxes: int) -> None:
         hub = self._hub = await asyncio.to_thread(Hub, folder / "hub", POLICY)
@@ -33,25 +32,19 @@ class TocsinSocket:
         for token in self._tokens:  # Registered, so that messages to them are queued.
             async with Agent.connect(hub.url, token=token, type="Manager"):
                 pass
-        await self._senders.join(
+        await self._join(
             lambda name: Agent.connect(hub.url, token=hub.token(name), type="Manager")  # Once, before the work.
         )
-
-    async def send(self, letter: Letter) -> None:
-        await self._senders.send(letter)
-
-    async def fill(self, letters: Sequence[Letter]) -> None:
-        await self._senders.fill(letters)
 
     async def consume(self, mailbox: int, ahead: int) -> AsyncGenerator[str, None]:
         if self._hub is None:
             raise RuntimeError("not started")
         config = client_config(window=ahead)
         async with Agent.connect(self._hub.url, token=self._tokens[mailbox], config=config) as agent:
-            async for body in bodies(agent):
-                yield body
+            async for message in agent.inbox(receipts="handled"):  # Requesting the next one confirms.
+                yield message.payload["text"]
 
     async def close(self) -> None:
-        await self._senders.close()
+        await self._leave()
         if self._hub is not None:
             await asyncio.to_thread(self._hub.close)
