@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from tocsin.journal.checksums import chunk_checksum, document_checksum, verified
+from tocsin.journal.checksums import Seals, chunk_checksum, document_checksum, verified
 from tocsin.journal.columns import Kind, Row, Table
 from tocsin.journal.errors import JournalUnavailable, TablesDamaged
 from tocsin.journal.files import sync_file
@@ -157,10 +157,10 @@ class SqliteTables:
         with _translated():
             yield from self._connection.execute(sql)
 
-    def stored_queue(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of one of the state's queues."""
+    def stored_queue(self, name: str, seals: Seals | None = None) -> list[tuple[int, int]]:
+        """Return the entries of one of the state's queues; raise if a chunk of it is not what was written."""
         chunks = self._all("SELECT first, count, entries, checksum FROM lines WHERE name = ? ORDER BY first", (name,))
-        return entries_of(name, chunks, self.standing(), _NAME)
+        return entries_of(name, chunks, self.standing(), _NAME, seals)
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""
@@ -272,18 +272,19 @@ class SqliteTables:
                 target.close()
         copied = SqliteTables(fresh)
         try:
+            standing = copied.standing()
+            seals = Seals(standing.sealed)
             for table, where in RECOVERED.items():
-                for number, _ in enumerate(verified(table, copied.rows(table, where))):
+                for number, _ in enumerate(verified(table, copied.rows(table, where), seals)):
                     if not number % _PAUSE_ROWS:
                         pause()
-            seq = copied.standing().seq
         finally:
             copied.close()
         with _translated():
             sync_file(fresh)
             fresh.replace(backup)
             sync_file(backup.parent)
-        return seq
+        return standing.seq
 
     def backed_up_seq(self) -> int:
         """Return the last event in the backup of the tables; 0 where there is none."""
