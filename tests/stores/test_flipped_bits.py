@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tests.ids import SeededIds
@@ -83,7 +84,7 @@ def test_no_flipped_bit_of_a_header_goes_unnoticed(journal: Journal, file: Path)
     whole = recovered(journal)
     bits = [
         (at, bit)
-        for table in SEALED
+        for table in (*SEALED, "standing")
         for record in records(file, table)[:ROWS]
         for at in range(record.begin, record.end)
         for bit in range(8)
@@ -109,6 +110,21 @@ def test_a_session_whose_checksum_was_cut_off_is_damage(journal: Journal, file: 
 def test_a_policy_whose_checksum_was_cut_off_is_damage(journal: Journal, file: Path) -> None:
     # The key of a table with row numbers is stored as null. The policy was the checksum, and the start was refused.
     with joined(file, "policies", 0), pytest.raises(TablesDamaged, match=r"policies, row \d+: its checksum is missing"):
+        recovered(journal)
+
+
+def test_a_position_with_a_value_of_another_type_is_damage(journal: Journal, file: Path) -> None:
+    (record,) = records(file, "standing")
+    # A long document becomes a number and something shorter. That was a TypeError, and the tables were not rebuilt.
+    with flipped(file, record.types[2], CONTINUED), pytest.raises(TablesDamaged, match="values of other types"):
+        recovered(journal)
+
+
+def test_a_position_that_lost_its_document_is_damage(journal: Journal, file: Path) -> None:
+    connection = apsw.Connection(str(file))
+    connection.execute("UPDATE standing SET document = x''")
+    connection.close()
+    with pytest.raises(TablesDamaged, match="the checksum of the position of the tables does not match"):
         recovered(journal)
 
 

@@ -182,6 +182,8 @@ def standing_of(row: Row | None, where: str) -> Standing:
     if row is None:
         raise TablesDamaged(f"{where}: the row that states the position of the tables is missing")
     seq, document, checksum = row
+    if type(seq) is not int or type(document) is not bytes:
+        raise TablesDamaged(f"{where}: the position of the tables has values of other types")
     if checksum is not None and checksum != document_checksum(seq, document):
         raise TablesDamaged(f"{where}: the checksum of the position of the tables does not match")
     try:

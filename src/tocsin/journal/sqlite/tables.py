@@ -50,6 +50,8 @@ _BACKUP_PAGES = 64
 _PAUSE_ROWS = 16
 _PACK = msgspec.msgpack.Encoder()
 _NAME = "tables.db"
+#: Position of tables to which nothing has been written.
+_NEW_STANDING = (0, b"", None)
 #: A batch has many rows of one to two KiB: with large pages it takes fewer system calls than with 4 KiB.
 _PAGE_SIZE = 16 * 1024
 _WAL_BYTES_MAX = 64 * 1024 * 1024
@@ -77,7 +79,7 @@ class SqliteTables:
     def standing(self) -> Standing:
         """Return the position of the tables in the journal."""
         row = next(iter(self._all("SELECT seq, document, checksum FROM standing", ())), None)
-        return standing_of(row, _NAME) if row is None or row[1] else Standing()
+        return Standing() if row == _NEW_STANDING else standing_of(row, _NAME)
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
