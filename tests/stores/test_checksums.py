@@ -342,6 +342,19 @@ def test_a_pruned_journal_completes_the_backup_of_the_tables(tmp_path: Path) -> 
     journal.close()
 
 
+def test_a_backup_is_not_made_of_damaged_queues(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "project", "FULL")
+    journal = store.open()
+    tables = journal.tables()
+    project(lived(journal, tables, 9, 300, 0.0), tables)
+    damage_tables(store, "UPDATE lines SET checksum = checksum + 1 WHERE name = 'settled'")
+    with pytest.raises(TablesDamaged, match="the checksum of queue settled"):
+        tables.back_up(lambda: None)
+    assert tables.backed_up_seq() == 0
+    tables.close()
+    journal.close()
+
+
 @pytest.mark.parametrize("wreck", [b"", b"no database at all" * 1000, None], ids=["emptied", "overwritten", "rotten"])
 def test_a_wrecked_file_of_tables_is_rebuilt(tmp_path: Path, wreck: bytes | None) -> None:
     store = SqliteStore(tmp_path / "project", "FULL")

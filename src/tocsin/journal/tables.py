@@ -14,10 +14,12 @@ from tocsin.journal.columns import Row, Table
 from tocsin.journal.errors import TablesDamaged
 from tocsin.journal.history import LATEST, Brief, Conversation, DeadLetter, Page, Signal, Wanted
 
-__all__ = ["LINES", "Batch", "Segment", "Standing", "StoredQueue", "Tables", "entries_of", "standing_of"]
+__all__ = ["LINES", "QUEUES", "Batch", "Segment", "Standing", "StoredQueue", "Tables", "entries_of", "standing_of"]
 
 #: Name of the table of stored queues.
 LINES = "lines"
+#: Names of the stored queues.
+QUEUES = ("settled", "acknowledged", "latencies")
 
 
 class StoredQueue(msgspec.Struct, frozen=True):
@@ -26,7 +28,7 @@ class StoredQueue(msgspec.Struct, frozen=True):
     They are stored in chunks, one for each batch, because a queue only grows at its end and shrinks at its head.
     """
 
-    #: `settled` or `acknowledged`, the ended messages, or `latencies`.
+    #: One of `QUEUES`: the messages that ended `settled` or `acknowledged`, or the `latencies`.
     name: str
     #: Number of the first entry that the state still holds; entries are counted from the project's beginning.
     head: int

@@ -29,7 +29,7 @@ from tocsin.journal.sqlite import history, statements
 from tocsin.journal.sqlite.connection import connect, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS, USUAL
-from tocsin.journal.tables import Batch, Segment, Standing, StoredQueue, entries_of, standing_of
+from tocsin.journal.tables import QUEUES, Batch, Segment, Standing, StoredQueue, entries_of, standing_of
 
 __all__ = ["BACKUP", "SqliteTables"]
 
@@ -280,6 +280,9 @@ class SqliteTables:
                 for number, _ in enumerate(verified(table, copied.rows(table, where), seals)):
                     if not number % _PAUSE_ROWS:
                         pause()
+            for name in QUEUES:
+                copied.stored_queue(name, seals)
+                pause()
         finally:
             copied.close()
         with _translated():
