@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.journal.base import FLUSHED, Commit, Group
+from tocsin.journal.checksums import Seals
 from tocsin.journal.columns import Table
 from tocsin.journal.errors import TablesDamaged
 from tocsin.journal.tables import Batch, Standing
@@ -99,7 +100,7 @@ class _NoTables:
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
         return iter(())
 
-    def stored_queue(self, name: str) -> list[tuple[int, int]]:
+    def stored_queue(self, name: str, seals: Seals | None = None) -> list[tuple[int, int]]:
         return []
 
     def index(self, limit: int) -> int:

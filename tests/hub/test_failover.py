@@ -11,6 +11,7 @@ import pytest
 from tests.forks import Forked
 from tests.hub.hosting.test_host import ADA, BOB, QUICK, message
 from tests.ids import SeededIds
+from tests.patience import PATIENCE_S
 from tests.postgres import Server
 from tests.stores.test_recovery import assert_same, lived
 from tocsin.core.commands import Receipt, RegisterAgent
@@ -21,10 +22,12 @@ from tocsin.hub.hosting.host import Host
 from tocsin.hub.ownership import Announcements, Standby, owners
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.log import tail
-from tocsin.journal.postgres import PostgresJournal
+from tocsin.journal.postgres import PostgresJournal, ownership
+from tocsin.journal.postgres.connection import connect
 from tocsin.journal.postgres.ownership import lock_key
 from tocsin.journal.projection import batch_of
 from tocsin.journal.tables import Segment
+from tocsin.journal.terms import OwnershipTerms
 from tocsin.policies import parse_policy
 
 POLICY = parse_policy(QUICK)
@@ -98,6 +101,32 @@ async def test_an_owner_that_renews_is_left_alone_and_one_that_does_not_is_repla
     assert isinstance(await second.submit(message(2), ADA), Receipt)
     await first.close()
     await second.close()
+
+
+async def test_an_idle_owner_learns_from_its_renewal_that_it_was_replaced(dsn: str) -> None:
+    """It commits nothing, writes no tables and no search index, and has pruned: all that it writes is the renewal."""
+    terms = OwnershipTerms(lease_s=1, renew_s=0.1, look_s=0.1)
+    journal = PostgresJournal(dsn, "test", hub="one", terms=terms)
+    pruned, prune = threading.Event(), journal.prune
+
+    def noticed(upto_seq: int, before_at: int, limit: int) -> int:
+        try:
+            return prune(upto_seq, before_at, limit)
+        finally:
+            pruned.set()
+
+    journal.prune = noticed  # type: ignore[method-assign]
+    host = await Host.start(journal, parse_policy("storage: {search: false, prune_interval_s: 3600}"))
+    await host.projected(host.committed_seq)
+    assert await asyncio.to_thread(pruned.wait, PATIENCE_S)
+    with connect(dsn, "two") as other:
+        assert ownership.take(other, "test", "two", "two:2", terms.lease_s) == 2
+    async with asyncio.timeout(PATIENCE_S):
+        assert "another hub has taken over" in await host.stopped()
+    refused = await host.submit(message(1), ADA)
+    assert isinstance(refused, Problem)
+    assert refused.code == "E_HUB_002"
+    await host.close()
 
 
 async def test_an_owner_that_lost_its_connection_is_fenced_and_steps_down(dsn: str) -> None:

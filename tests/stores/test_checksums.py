@@ -24,7 +24,7 @@ from tocsin.journal.columns import Kind, Row, Table, Update
 from tocsin.journal.errors import JournalDamaged, TablesDamaged
 from tocsin.journal.log import EventLog
 from tocsin.journal.recovery import rebuild, reopen
-from tocsin.journal.table_definitions import AGENTS, MESSAGES, RECOVERED
+from tocsin.journal.table_definitions import AGENTS, MESSAGES, RECOVERED, SEALED
 from tocsin.journal.tables import Tables
 
 #: Place of the sequence number in a row.
@@ -188,18 +188,57 @@ def test_a_row_whose_values_have_moved_by_a_column_is_damage(project_tables: tup
         assert verifier(MESSAGES)(tuple(damaged[name] for name in MESSAGES.names)) == "its columns"
 
 
+def without_checksums(name: str) -> str:
+    """Return the statement that takes the checksums of a table away."""
+    columns = next((table.columns for table in RECOVERED if table.name == name), ())
+    names = [column.name for column in columns if is_checksum(column)] or ["checksum"]
+    return f"UPDATE {name} SET " + ", ".join(f"{name} = NULL" for name in names)
+
+
+def made_older(store: Store, tables: Tables) -> None:
+    """Let the position of the tables be one from before it named the tables in which every row has a checksum."""
+    document = msgspec.msgpack.encode(msgspec.structs.replace(tables.standing(), sealed=()))
+    stored = f"'\\x{document.hex()}'" if isinstance(store, PostgresStore) else f"x'{document.hex()}'"
+    damage_tables(store, f"UPDATE standing SET document = {stored}, checksum = NULL")
+
+
 def test_rows_from_before_are_accepted_and_told_apart(
     store: Store, journal: Journal, project_tables: tuple[Tables, ObservedExchange]
 ) -> None:
     tables, exchange = project_tables
-    for table in RECOVERED:
-        names = [column.name for column in table.columns if is_checksum(column)]
-        damage_tables(store, f"UPDATE {table.name} SET " + ", ".join(f"{name} = NULL" for name in names))
-    for name in ("standing", "lines"):
-        damage_tables(store, f"UPDATE {name} SET checksum = NULL")
+    made_older(store, tables)
+    for name in SEALED:
+        damage_tables(store, without_checksums(name))
     assert {verifier(AGENTS)(row) for row in tables.rows(AGENTS)} == {FROM_BEFORE}
     assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
     tables.close()
+
+
+@pytest.mark.parametrize("name", [*SEALED, "standing"])
+def test_a_row_without_a_checksum_is_damage_once_all_had_one(
+    store: Store, journal: Journal, project_tables: tuple[Tables, ObservedExchange], name: str
+) -> None:
+    tables, _ = project_tables
+    assert set(tables.standing().sealed) == set(SEALED)
+    damage_tables(store, without_checksums(name))
+    with pytest.raises(TablesDamaged, match=r"checksum.* is missing"):
+        reopen(journal, tables, SeededIds(0))
+
+
+def test_older_tables_are_sealed_when_no_row_from_before_is_left(
+    store: Store, journal: Journal, project_tables: tuple[Tables, ObservedExchange]
+) -> None:
+    tables, _ = project_tables
+    made_older(store, tables)
+    damage_tables(store, without_checksums("agents"))
+    exchange = reopen(journal, tables, SeededIds(0))
+    lived_on(exchange, journal)
+    project(exchange, tables)
+    assert set(tables.standing().sealed) == {*SEALED} - {"agents"}, "an agent may not have been written again"
+    assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
+    damage_tables(store, without_checksums("sessions"))
+    with pytest.raises(TablesDamaged, match=r"table sessions, row .*: its checksum is missing"):
+        reopen(journal, tables, SeededIds(0))
 
 
 def test_a_sealed_row_is_intact() -> None:
@@ -303,6 +342,19 @@ def test_a_pruned_journal_completes_the_backup_of_the_tables(tmp_path: Path) -> 
     journal.close()
 
 
+def test_a_backup_is_not_made_of_damaged_queues(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "project", "FULL")
+    journal = store.open()
+    tables = journal.tables()
+    project(lived(journal, tables, 9, 300, 0.0), tables)
+    damage_tables(store, "UPDATE lines SET checksum = checksum + 1 WHERE name = 'settled'")
+    with pytest.raises(TablesDamaged, match="the checksum of queue settled"):
+        tables.back_up(lambda: None)
+    assert tables.backed_up_seq() == 0
+    tables.close()
+    journal.close()
+
+
 @pytest.mark.parametrize("wreck", [b"", b"no database at all" * 1000, None], ids=["emptied", "overwritten", "rotten"])
 def test_a_wrecked_file_of_tables_is_rebuilt(tmp_path: Path, wreck: bytes | None) -> None:
     store = SqliteStore(tmp_path / "project", "FULL")
@@ -338,8 +390,8 @@ def test_a_row_from_before_with_a_value_of_another_type_is_damage(tmp_path: Path
     tables = journal.tables()
     exchange = lived(journal, tables, 9, 300, 0.0)
     project(exchange, tables)
-    without = ", ".join(f"{one.name} = NULL" for one in MESSAGES.columns if is_checksum(one))
-    damage_tables(store, f"UPDATE signal_queue SET {without}, {column} = 'soon' WHERE state = 'queued'")
+    made_older(store, tables)
+    damage_tables(store, f"{without_checksums('signal_queue')}, {column} = 'soon' WHERE state = 'queued'")
     with pytest.raises(TablesDamaged, match="a row cannot be read: TypeError"):
         reopen(journal, tables, SeededIds(0))
     tables.close()

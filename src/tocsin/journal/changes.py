@@ -28,6 +28,7 @@ from tocsin.core.messages.message import Message
 from tocsin.core.messages.model import Failure
 from tocsin.core.snapshot import AgentRow, SessionRow, agent_row, session_row
 from tocsin.core.state import IdSource, ProjectState, Thread
+from tocsin.journal.table_definitions import SEALED
 from tocsin.journal.tables import StoredQueue
 
 __all__ = ["LEVEL_EVENTS", "MESSAGE_EVENTS", "Capture", "EventNumbers", "ObservedExchange"]
@@ -78,6 +79,8 @@ class Capture(msgspec.Struct, frozen=True):
     life_bytes_max: int
     #: Number of rows that the state holds, by table.
     held: dict[str, int]
+    #: Tables in which every row has a checksum that a recovery reads.
+    sealed: tuple[str, ...]
 
     def events(self) -> Iterator[Event]:
         """Return the events, in order."""
@@ -85,7 +88,7 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 class EventNumbers(msgspec.Struct):
-    """Numbers that are in the tables and not in the state; a restored exchange starts with them."""
+    """What is in the tables and not in the state; a restored exchange starts with it, a new one with the defaults."""
 
     #: Event that registered each agent.
     agents: dict[str, int] = {}
@@ -96,6 +99,8 @@ class EventNumbers(msgspec.Struct):
     acknowledged_head: int = 0
     #: Number after the last latency, counted from the project's beginning; null if they are not a stored queue yet.
     latencies_end: int | None = None
+    #: Tables in which every row has a checksum that a recovery reads: all of those that are empty.
+    sealed: tuple[str, ...] = SEALED
 
 
 class _EndedTracker:
@@ -315,6 +320,7 @@ class ObservedExchange(Exchange):
                 "threads": len(state.threads),
                 "documents": document_count(state),
             },
+            sealed=self._memory.sealed,
         )
         self._captured_seq, self._captured_at, self._observed = state.seq, capture.at, _Observations()
         return capture

@@ -7,7 +7,9 @@ checksum column of its own, because no write knows both that value and all the o
 accidental damage; they are no protection against someone who can write to the files and recompute them.
 
 A null checksum belongs to a row or group that was written before there were checksums: it is accepted, and counted as
-unverified.
+unverified. A damaged record can lose its checksum as well. The position of the tables therefore names those in which
+every row that a recovery reads has one (`Seals`): a row without a checksum is damage there. A table is named as soon as
+a recovery has found no such row in it, and new tables are from the beginning.
 """
 
 import zlib
@@ -24,6 +26,7 @@ from tocsin.journal.errors import TablesDamaged
 __all__ = [
     "CHECKSUM",
     "FROM_BEFORE",
+    "Seals",
     "chained",
     "chunk_checksum",
     "document_checksum",
@@ -173,13 +176,35 @@ def verifier(table: Table) -> Callable[[Row], str | None]:
     return function
 
 
-def verified(table: Table, rows: Iterable[Row]) -> Iterator[Row]:
+class Seals:
+    """The tables in which every row that a recovery reads has a checksum."""
+
+    def __init__(self, sealed: Iterable[str] = ()) -> None:
+        self._sealed = frozenset(sealed)
+        self._open: set[str] = set()
+
+    def accepts(self, table: str) -> bool:
+        """Note that a table has a row without a checksum; tell whether the row may be from before there were any."""
+        self._open.add(table)
+        return table not in self._sealed
+
+    def among(self, tables: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the tables in which no such row was noted."""
+        return tuple(table for table in tables if table not in self._open)
+
+
+def verified(table: Table, rows: Iterable[Row], seals: Seals | None = None) -> Iterator[Row]:
     """Yield the rows of a table; raise for the first one that is not what was written."""
+    seals = Seals() if seals is None else seals
     verdict = verifier(table)
     for row in rows:
         wrong = verdict(row)
-        if wrong is not None and wrong is not FROM_BEFORE:
-            raise TablesDamaged(f"table {table.name}, row {key_of(table, row)}: the checksum of {wrong} does not match")
+        if wrong is not None:
+            if wrong is not FROM_BEFORE:
+                what = f"the checksum of {wrong} does not match"
+                raise TablesDamaged(f"table {table.name}, row {key_of(table, row)}: {what}")
+            if not seals.accepts(table.name):
+                raise TablesDamaged(f"table {table.name}, row {key_of(table, row)}: its checksum is missing")
         yield row
 
 

@@ -94,6 +94,7 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         latencies_head=latencies.head,
         latencies_end=latencies.end,
         held=capture.held,
+        sealed=capture.sealed,
     )
     facts = _facts_of(capture, pause)
     rows: list[tuple[Table, list[Row]]] = [

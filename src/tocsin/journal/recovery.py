@@ -17,7 +17,7 @@ from tocsin.core.snapshot import AgentRow, BroadcastRow, SessionRow, Snapshot, r
 from tocsin.core.state import IdSource, Thread
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import EventNumbers, ObservedExchange
-from tocsin.journal.checksums import verified
+from tocsin.journal.checksums import Seals, verified
 from tocsin.journal.columns import Row, Table, row_reader
 from tocsin.journal.errors import CommitsLost, TablesDamaged
 from tocsin.journal.log import tail
@@ -34,6 +34,7 @@ from tocsin.journal.table_definitions import (
     MESSAGES,
     POLICIES,
     RECOVERED,
+    SEALED,
     SESSION_COLUMNS,
     SESSIONS,
     THREAD_COLUMNS,
@@ -130,8 +131,9 @@ def _readable() -> Iterator[None]:
 
 
 def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
+    seals = Seals(standing.sealed)
     policy: Any = None
-    for row in verified(POLICIES, tables.rows(POLICIES, order="version DESC")):
+    for row in verified(POLICIES, tables.rows(POLICIES, order="version DESC"), seals):
         if _policy_version(row) == standing.policy_version:
             policy = msgspec.json.decode(_policy_document(row))
         break
@@ -139,13 +141,13 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         raise TablesDamaged(f"table policies: version {standing.policy_version} is missing")
     broadcasts = {
         _broadcast_number(row): _broadcast(row, [])
-        for row in verified(BROADCASTS, tables.rows(BROADCASTS, RECOVERED[BROADCASTS], "seq"))
+        for row in verified(BROADCASTS, tables.rows(BROADCASTS, RECOVERED[BROADCASTS], "seq"), seals)
     }
-    messages, flights, failures, dead = _messages(tables, broadcasts)
-    agents = _rows(tables, AGENTS, order="registered_seq")
-    sessions = _rows(tables, SESSIONS, order="opened_seq")
-    threads = _rows(tables, THREADS, order="touched_seq")
-    documents = _rows(tables, DOCUMENTS)
+    messages, flights, failures, dead = _messages(tables, broadcasts, seals)
+    agents = _rows(tables, seals, AGENTS, order="registered_seq")
+    sessions = _rows(tables, seals, SESSIONS, order="opened_seq")
+    threads = _rows(tables, seals, THREADS, order="touched_seq")
+    documents = _rows(tables, seals, DOCUMENTS)
     found = (("signal_queue", messages), ("agents", agents), ("sessions", sessions), ("threads", threads))
     for name, rows in (*found, ("documents", documents)):
         if len(rows) != standing.held.get(name, len(rows)):
@@ -161,11 +163,11 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         threads=[_thread(row) for row in threads],
         failures=failures,
         dead=dead,
-        settled=tables.stored_queue("settled"),
-        acknowledged=tables.stored_queue("acknowledged"),
+        settled=tables.stored_queue("settled", seals),
+        acknowledged=tables.stored_queue("acknowledged", seals),
         rate=standing.rate,
         rate_changed_at=standing.rate_changed_at,
-        latencies=standing.latencies if standing.latencies_end is None else tables.stored_queue("latencies"),
+        latencies=standing.latencies if standing.latencies_end is None else tables.stored_queue("latencies", seals),
         documents=[(kind, id_, bytes(data)) for kind, id_, data, _ in documents],
     )
     numbers = EventNumbers(
@@ -174,16 +176,17 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         standing.settled_head,
         standing.acknowledged_head,
         standing.latencies_end,
+        seals.among(SEALED),
     )
     return snapshot, numbers
 
 
-def _rows(tables: Tables, table: Table, order: str = "") -> list[Row]:
-    return list(verified(table, tables.rows(table, RECOVERED[table], order)))
+def _rows(tables: Tables, seals: Seals, table: Table, order: str = "") -> list[Row]:
+    return list(verified(table, tables.rows(table, RECOVERED[table], order), seals))
 
 
 def _messages(
-    tables: Tables, broadcasts: dict[int, BroadcastRow]
+    tables: Tables, broadcasts: dict[int, BroadcastRow], seals: Seals
 ) -> tuple[list[MessageRow], dict[str, list[int]], list[tuple[int, Failure]], list[int]]:
     """Read the messages that the state holds, their offers by session, their failures, and the dead letters.
 
@@ -193,7 +196,7 @@ def _messages(
     flights: list[tuple[int, str, int]] = []
     failures: list[tuple[int, Failure]] = []
     dead: list[tuple[int, int]] = []
-    for row in verified(MESSAGES, tables.rows(MESSAGES, RECOVERED[MESSAGES], "seq")):
+    for row in verified(MESSAGES, tables.rows(MESSAGES, RECOVERED[MESSAGES], "seq"), seals):
         message = _message(row)
         messages.append(message)
         broadcast_seq, failed, own_level = _message_details(row)

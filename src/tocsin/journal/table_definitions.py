@@ -16,6 +16,7 @@ from tocsin.core.messages.model import NEVER, UNENDING, PublishPath, RecipientSt
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.journal.checksums import sealed
 from tocsin.journal.columns import PLAIN, Codec, Column, Kind, Row, Shape, Table, Update, row_completer
+from tocsin.journal.tables import LINES
 
 __all__ = [
     "AGENTS",
@@ -33,6 +34,7 @@ __all__ = [
     "POLICIES",
     "POLICY_COLUMNS",
     "RECOVERED",
+    "SEALED",
     "SEGMENTS",
     "SESSIONS",
     "SESSION_COLUMNS",
@@ -291,6 +293,9 @@ RECOVERED: dict[Table, str] = {
     DOCUMENTS: "",
     THREADS: "",
 }
+
+#: Tables whose rows have checksums since there are any.
+SEALED: tuple[str, ...] = (*(table.name for table in RECOVERED), LINES)
 
 #: Its columns hold the fields of a `Segment`.
 SEGMENTS = Table(

@@ -9,12 +9,17 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tocsin.journal.checksums import chunk_checksum, document_checksum
+from tocsin.journal.checksums import Seals, chunk_checksum, document_checksum
 from tocsin.journal.columns import Row, Table
 from tocsin.journal.errors import TablesDamaged
 from tocsin.journal.history import LATEST, Brief, Conversation, DeadLetter, Page, Signal, Wanted
 
-__all__ = ["Batch", "Segment", "Standing", "StoredQueue", "Tables", "entries_of", "standing_of"]
+__all__ = ["LINES", "QUEUES", "Batch", "Segment", "Standing", "StoredQueue", "Tables", "entries_of", "standing_of"]
+
+#: Name of the table of stored queues.
+LINES = "lines"
+#: Names of the stored queues.
+QUEUES = ("settled", "acknowledged", "latencies")
 
 
 class StoredQueue(msgspec.Struct, frozen=True):
@@ -23,7 +28,7 @@ class StoredQueue(msgspec.Struct, frozen=True):
     They are stored in chunks, one for each batch, because a queue only grows at its end and shrinks at its head.
     """
 
-    #: `settled` or `acknowledged`, the ended messages, or `latencies`.
+    #: One of `QUEUES`: the messages that ended `settled` or `acknowledged`, or the `latencies`.
     name: str
     #: Number of the first entry that the state still holds; entries are counted from the project's beginning.
     head: int
@@ -57,6 +62,8 @@ class Standing(msgspec.Struct, frozen=True):
     latencies_end: int | None = None
     #: Number of rows that the state holds, by table; empty in a document from before it was recorded.
     held: dict[str, int] = {}
+    #: Tables in which every row that a recovery reads has a checksum; empty in a document from before it was recorded.
+    sealed: tuple[str, ...] = ()
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -117,8 +124,8 @@ class Tables(Protocol):
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
 
-    def stored_queue(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of one of the state's queues."""
+    def stored_queue(self, name: str, seals: Seals | None = None) -> list[tuple[int, int]]:
+        """Return the entries of one of the state's queues; raise if a chunk of it is not what was written."""
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""
@@ -177,6 +184,8 @@ def standing_of(row: Row | None, where: str) -> Standing:
     if row is None:
         raise TablesDamaged(f"{where}: the row that states the position of the tables is missing")
     seq, document, checksum = row
+    if type(seq) is not int or type(document) is not bytes:
+        raise TablesDamaged(f"{where}: the position of the tables has values of other types")
     if checksum is not None and checksum != document_checksum(seq, document):
         raise TablesDamaged(f"{where}: the checksum of the position of the tables does not match")
     try:
@@ -185,11 +194,16 @@ def standing_of(row: Row | None, where: str) -> Standing:
         raise TablesDamaged(f"{where}: the position of the tables cannot be decoded: {error}") from None
     if standing.seq != seq:
         raise TablesDamaged(f"{where}: the position of the tables is {seq}, its document says {standing.seq}")
+    if checksum is None and standing.sealed:
+        raise TablesDamaged(f"{where}: the checksum of the position of the tables is missing")
     return standing
 
 
-def entries_of(name: str, chunks: list[Any], standing: Standing, where: str) -> list[tuple[int, int]]:
+def entries_of(
+    name: str, chunks: list[Any], standing: Standing, where: str, seals: Seals | None = None
+) -> list[tuple[int, int]]:
     """Join the chunks of one of the state's queues, `(first, count, entries, checksum)`, from its head on."""
+    seals = Seals() if seals is None else seals
     head, end = {
         "settled": (standing.settled_head, standing.settled_end),
         "acknowledged": (standing.acknowledged_head, standing.acknowledged_end),
@@ -198,6 +212,8 @@ def entries_of(name: str, chunks: list[Any], standing: Standing, where: str) -> 
     found: list[tuple[int, int]] = []
     expected = None
     for first, count, data, checksum in chunks:
+        if checksum is None and not seals.accepts(LINES):
+            raise TablesDamaged(f"{where}: the checksum of queue {name}, chunk {first}, is missing")
         if checksum is not None and checksum != chunk_checksum(name, first, count, data):
             raise TablesDamaged(f"{where}: the checksum of queue {name}, chunk {first}, does not match")
         if expected is not None and first != expected:

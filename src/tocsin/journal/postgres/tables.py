@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.journal.checksums import CHECKSUM, chunk_checksum, document_checksum, is_checksum, sealer
+from tocsin.journal.checksums import CHECKSUM, Seals, chunk_checksum, document_checksum, is_checksum, sealer
 from tocsin.journal.columns import Column, Kind, Row, Table, Update, compiled
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.history import (
@@ -169,12 +169,11 @@ class PostgresTables:
             cursor.itersize = _FETCH
             yield from cursor.execute(query.encode(), (self._project,))
 
-    def stored_queue(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of one of the state's queues."""
+    def stored_queue(self, name: str, seals: Seals | None = None) -> list[tuple[int, int]]:
+        """Return the entries of one of the state's queues; raise if a chunk of it is not what was written."""
         statement = "SELECT first, count, entries, checksum FROM lines WHERE project = %s AND name = %s ORDER BY first"
-        return entries_of(
-            name, self._all(statement, self._project, name), self.standing(), f"tables of {self._project}"
-        )
+        chunks = self._all(statement, self._project, name)
+        return entries_of(name, chunks, self.standing(), f"tables of {self._project}", seals)
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""

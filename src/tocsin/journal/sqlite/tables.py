@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from tocsin.journal.checksums import chunk_checksum, document_checksum, verified
+from tocsin.journal.checksums import Seals, chunk_checksum, document_checksum, verified
 from tocsin.journal.columns import Kind, Row, Table
 from tocsin.journal.errors import JournalUnavailable, TablesDamaged
 from tocsin.journal.files import sync_file
@@ -29,7 +29,7 @@ from tocsin.journal.sqlite import history, statements
 from tocsin.journal.sqlite.connection import connect, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.table_definitions import CHANGING_VALUES, MESSAGES, RECOVERED, SEGMENTS, USUAL
-from tocsin.journal.tables import Batch, Segment, Standing, StoredQueue, entries_of, standing_of
+from tocsin.journal.tables import QUEUES, Batch, Segment, Standing, StoredQueue, entries_of, standing_of
 
 __all__ = ["BACKUP", "SqliteTables"]
 
@@ -50,6 +50,8 @@ _BACKUP_PAGES = 64
 _PAUSE_ROWS = 16
 _PACK = msgspec.msgpack.Encoder()
 _NAME = "tables.db"
+#: Position of tables to which nothing has been written.
+_NEW_STANDING = (0, b"", None)
 #: A batch has many rows of one to two KiB: with large pages it takes fewer system calls than with 4 KiB.
 _PAGE_SIZE = 16 * 1024
 _WAL_BYTES_MAX = 64 * 1024 * 1024
@@ -77,7 +79,7 @@ class SqliteTables:
     def standing(self) -> Standing:
         """Return the position of the tables in the journal."""
         row = next(iter(self._all("SELECT seq, document, checksum FROM standing", ())), None)
-        return standing_of(row, _NAME) if row is None or row[1] else Standing()
+        return Standing() if row == _NEW_STANDING else standing_of(row, _NAME)
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
@@ -157,10 +159,10 @@ class SqliteTables:
         with _translated():
             yield from self._connection.execute(sql)
 
-    def stored_queue(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of one of the state's queues."""
+    def stored_queue(self, name: str, seals: Seals | None = None) -> list[tuple[int, int]]:
+        """Return the entries of one of the state's queues; raise if a chunk of it is not what was written."""
         chunks = self._all("SELECT first, count, entries, checksum FROM lines WHERE name = ? ORDER BY first", (name,))
-        return entries_of(name, chunks, self.standing(), _NAME)
+        return entries_of(name, chunks, self.standing(), _NAME, seals)
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""
@@ -272,18 +274,22 @@ class SqliteTables:
                 target.close()
         copied = SqliteTables(fresh)
         try:
+            standing = copied.standing()
+            seals = Seals(standing.sealed)
             for table, where in RECOVERED.items():
-                for number, _ in enumerate(verified(table, copied.rows(table, where))):
+                for number, _ in enumerate(verified(table, copied.rows(table, where), seals)):
                     if not number % _PAUSE_ROWS:
                         pause()
-            seq = copied.standing().seq
+            for name in QUEUES:
+                copied.stored_queue(name, seals)
+                pause()
         finally:
             copied.close()
         with _translated():
             sync_file(fresh)
             fresh.replace(backup)
             sync_file(backup.parent)
-        return seq
+        return standing.seq
 
     def backed_up_seq(self) -> int:
         """Return the last event in the backup of the tables; 0 where there is none."""
