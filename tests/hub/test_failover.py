@@ -91,12 +91,14 @@ async def test_an_owner_that_renews_is_left_alone_and_one_that_does_not_is_repla
         await asyncio.sleep(0.01)
     assert waiting.seen.owner.hub == "one"
     assert isinstance(await first.submit(message(1), ADA), Receipt)
+    renew = first.journal.renew
     first.journal.renew = lambda: None  # type: ignore[method-assign]
     second = await standby
     assert [(owner.hub, owner.epoch) for owner in owners(dsn)] == [("two", 2)]
     late = await first.submit(message(2), ADA)
     assert isinstance(late, Problem)
     assert late.retryable
+    first.journal.renew = renew  # type: ignore[method-assign]
     assert "another hub has taken over" in await first.stopped()
     assert isinstance(await second.submit(message(2), ADA), Receipt)
     await first.close()

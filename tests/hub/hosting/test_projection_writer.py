@@ -12,6 +12,7 @@ from tocsin.core.commands import Caller, Receipt, RegisterAgent, Send
 from tocsin.hub.hosting.host import Host
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.sqlite.tables import SqliteTables
+from tocsin.journal.tables import Standing
 from tocsin.policies import parse_policy
 
 #: How long a machine that is busy with other things may take.
@@ -62,3 +63,34 @@ async def test_a_capture_does_not_wait_until_everything_is_indexed(
             await asyncio.sleep(0.001)
         await host.projected(host.committed_seq)
         assert host.projected_seq == host.committed_seq
+
+
+async def test_a_complete_search_index_is_left_alone_until_the_tables_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[int] = []
+    index, standing = SqliteTables.index, SqliteTables.standing
+    looks = 0
+
+    def counted_index(tables: SqliteTables, limit: int) -> int:
+        added.append(index(tables, limit))
+        return added[-1]
+
+    def counted_standing(tables: SqliteTables) -> Standing:
+        nonlocal looks
+        looks += 1
+        return standing(tables)
+
+    monkeypatch.setattr(SqliteTables, "index", counted_index)
+    monkeypatch.setattr(SqliteTables, "standing", counted_standing)
+    async with hosted(tmp_path, "storage: {projection_interval_s: 600, notify_interval_s: 0.001}") as (host, _):
+        for number in (1, 2):
+            assert isinstance(await host.submit(message(number), ADA), Receipt)
+            await host.projected(host.committed_seq)
+            async with asyncio.timeout(_PATIENCE_S):
+                while sum(added) < number or added[-1]:
+                    await asyncio.sleep(0.001)
+                before, enough = len(added), looks + 20
+                while looks < enough:  # an idle hub still looks whether its store is there
+                    await asyncio.sleep(0.001)
+            assert len(added) == before

@@ -60,6 +60,8 @@ class ProjectionWriter:
         self._failures = 0
         self._announced = 0
         self._seen_seq = 0
+        #: Last event in the tables when the search index was last found to be complete.
+        self._indexed_seq = -1
         #: Last event of the capture that was written last, or is being written.
         self._writing_seq = 0
         self._next_prune = 0.0
@@ -112,6 +114,7 @@ class ProjectionWriter:
             self._wake.wait_for(lambda: self._capture is None or (self._failures > 0 and not self._writing))
             self._capture = None
             self._failures = 0
+            self._indexed_seq = -1  # Damaged tables are rebuilt, and their index with them.
             self._wake.notify()
 
     def close(self) -> None:
@@ -196,7 +199,7 @@ class ProjectionWriter:
         if self.committed_seq > self._announced:
             self._announced = self.committed_seq
             self._journal.announce(self._announced)
-        if storage.search:
+        if storage.search and self._indexed_seq != self.projected_seq:
             self._index(storage)
         else:
             self._opened.standing()  # An idle hub notices when its store is unavailable.
@@ -209,11 +212,12 @@ class ProjectionWriter:
 
     def _index(self, storage: Storage) -> None:
         """Index one batch while commits go on or a capture waits, and all the rest when they pause."""
-        seen = self._seen_seq
+        seen, projected = self._seen_seq, self.projected_seq
         self._seen_seq = self.committed_seq
-        while self._opened.index(storage.search_batch) and seen == self.committed_seq and not self._closing:
-            if self._capture is not None:
+        while self._opened.index(storage.search_batch):
+            if seen != self.committed_seq or self._closing or self._capture is not None:
                 return
+        self._indexed_seq = projected
 
     def _prune(self, storage: Storage) -> None:
         now, tables = time.time(), self._opened
