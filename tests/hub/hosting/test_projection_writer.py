@@ -7,8 +7,9 @@ import pytest
 
 from tests.acceptance.victim import POLICY
 from tests.envelopes import parsed
-from tests.hub.hosting.test_host import ADA, hosted, message
+from tests.hub.hosting.test_host import ADA, FULL_DISK, hosted, message
 from tocsin.core.commands import Caller, Receipt, RegisterAgent, Send
+from tocsin.core.errors import Problem
 from tocsin.hub.hosting.host import Host
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.sqlite.tables import SqliteTables
@@ -94,3 +95,28 @@ async def test_a_complete_search_index_is_left_alone_until_the_tables_change(
                 while looks < enough:  # an idle hub still looks whether its store is there
                     await asyncio.sleep(0.001)
             assert len(added) == before
+
+
+async def test_the_search_index_is_looked_at_again_after_the_state_was_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damaged tables are rebuilt then, up to the same event, and their index is empty."""
+    added: list[int] = []
+    index = SqliteTables.index
+
+    def counted(tables: SqliteTables, limit: int) -> int:
+        added.append(index(tables, limit))
+        return added[-1]
+
+    monkeypatch.setattr(SqliteTables, "index", counted)
+    async with hosted(tmp_path, "storage: {projection_interval_s: 600, notify_interval_s: 0.001}") as (host, journal):
+        await host.projected(host.committed_seq)
+        async with asyncio.timeout(_PATIENCE_S):
+            while not added or added[-1]:
+                await asyncio.sleep(0.001)
+            projected, looked = host.projected_seq, len(added)
+            journal.append_errors.append(FULL_DISK)
+            assert isinstance(await host.submit(message(1), ADA), Problem)
+            while len(added) == looked:
+                await asyncio.sleep(0.001)
+        assert host.projected_seq == projected
