@@ -66,57 +66,64 @@ async def test_a_capture_does_not_wait_until_everything_is_indexed(
         assert host.projected_seq == host.committed_seq
 
 
+class Looks:
+    """Counts how often the search index and the position of the tables are looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        #: Messages that each look at the index has added.
+        self.added: list[int] = []
+        self.positions = 0
+        index, standing = SqliteTables.index, SqliteTables.standing
+
+        def counted_index(tables: SqliteTables, limit: int) -> int:
+            self.added.append(index(tables, limit))
+            return self.added[-1]
+
+        def counted_standing(tables: SqliteTables) -> Standing:
+            self.positions += 1
+            return standing(tables)
+
+        monkeypatch.setattr(SqliteTables, "index", counted_index)
+        monkeypatch.setattr(SqliteTables, "standing", counted_standing)
+
+    async def complete(self, messages: int) -> int:
+        """Wait until that many messages are indexed and the index is left alone; return the number of looks at it."""
+        while sum(self.added) < messages or self.added[-1]:
+            await asyncio.sleep(0.001)
+        looks, enough = len(self.added), self.positions + 20
+        while self.positions < enough:  # an idle hub still looks whether its store is there
+            await asyncio.sleep(0.001)
+            if len(self.added) > looks:
+                looks, enough = len(self.added), self.positions + 20
+        return looks
+
+
+_IDLE = "storage: {projection_interval_s: 600, notify_interval_s: 0.001}"
+
+
 async def test_a_complete_search_index_is_left_alone_until_the_tables_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    added: list[int] = []
-    index, standing = SqliteTables.index, SqliteTables.standing
-    looks = 0
-
-    def counted_index(tables: SqliteTables, limit: int) -> int:
-        added.append(index(tables, limit))
-        return added[-1]
-
-    def counted_standing(tables: SqliteTables) -> Standing:
-        nonlocal looks
-        looks += 1
-        return standing(tables)
-
-    monkeypatch.setattr(SqliteTables, "index", counted_index)
-    monkeypatch.setattr(SqliteTables, "standing", counted_standing)
-    async with hosted(tmp_path, "storage: {projection_interval_s: 600, notify_interval_s: 0.001}") as (host, _):
+    looks = Looks(monkeypatch)
+    async with hosted(tmp_path, _IDLE) as (host, _), asyncio.timeout(_PATIENCE_S):
         for number in (1, 2):
             assert isinstance(await host.submit(message(number), ADA), Receipt)
             await host.projected(host.committed_seq)
-            async with asyncio.timeout(_PATIENCE_S):
-                while sum(added) < number or added[-1]:
-                    await asyncio.sleep(0.001)
-                before, enough = len(added), looks + 20
-                while looks < enough:  # an idle hub still looks whether its store is there
-                    await asyncio.sleep(0.001)
-            assert len(added) == before
+            await looks.complete(number)
+        assert sum(looks.added) == 2
 
 
 async def test_the_search_index_is_looked_at_again_after_the_state_was_rebuilt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Damaged tables are rebuilt then, up to the same event, and their index is empty."""
-    added: list[int] = []
-    index = SqliteTables.index
-
-    def counted(tables: SqliteTables, limit: int) -> int:
-        added.append(index(tables, limit))
-        return added[-1]
-
-    monkeypatch.setattr(SqliteTables, "index", counted)
-    async with hosted(tmp_path, "storage: {projection_interval_s: 600, notify_interval_s: 0.001}") as (host, journal):
+    looks = Looks(monkeypatch)
+    async with hosted(tmp_path, _IDLE) as (host, journal), asyncio.timeout(_PATIENCE_S):
+        assert isinstance(await host.submit(message(1), ADA), Receipt)
         await host.projected(host.committed_seq)
-        async with asyncio.timeout(_PATIENCE_S):
-            while not added or added[-1]:
-                await asyncio.sleep(0.001)
-            projected, looked = host.projected_seq, len(added)
-            journal.append_errors.append(FULL_DISK)
-            assert isinstance(await host.submit(message(1), ADA), Problem)
-            while len(added) == looked:
-                await asyncio.sleep(0.001)
+        looked, projected = await looks.complete(1), host.projected_seq
+        journal.append_errors.append(FULL_DISK)
+        assert isinstance(await host.submit(message(2), ADA), Problem)
+        while len(looks.added) == looked:
+            await asyncio.sleep(0.001)
         assert host.projected_seq == projected
