@@ -17,7 +17,7 @@ from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, team_at
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
-from tocsin.gateways.http.server import listen
+from tocsin.gateways.http.server import QuietServer, listen
 
 FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s": 0.02}
 
@@ -31,14 +31,14 @@ async def watched(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[HubTea
         await team.register("boss", "director")
         app = build_app(team.hub, beside=FeedGateway(team.hub).routes())
         listener = listen("127.0.0.1", 0)
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", ws="websockets-sansio"))
+        server = QuietServer(uvicorn.Config(app, log_config=None, lifespan="off", ws="websockets-sansio"))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         while not server.started:
             await asyncio.sleep(0.001)
         try:
             yield team, f"ws://127.0.0.1:{listener.getsockname()[1]}/v1/feed"
         finally:
-            server.should_exit = True
+            server.stop()
             await serving
 
 

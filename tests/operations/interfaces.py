@@ -285,7 +285,7 @@ async def hub_interface(path: Path, kind: str) -> AsyncIterator[Interface]:
         finally:
             await interface.close()
             hub.closing.set()
-            server.should_exit = True
+            server.stop()
             await serving
             await hub.close()
 

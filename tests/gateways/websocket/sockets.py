@@ -201,6 +201,6 @@ async def socket_team(path: Path, policy: str = QUICK, **config: Any) -> AsyncIt
         finally:
             await team.close_all()
             hub.closing.set()
-            server.should_exit = True
+            server.stop()
             await serving
             await hub.close()

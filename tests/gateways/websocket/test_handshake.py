@@ -60,7 +60,7 @@ async def test_a_hub_that_stands_by_says_so_to_sockets_too() -> None:
     writer.write(handshake("/v1/socket", KEY, VERSION))
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
-    server.should_exit = True
+    server.stop()
     await serving
     assert b" 503 " in head.splitlines()[0]
     assert json.loads(body)["facts"] == {"owner": "other", "address": "http://other:7077"}

@@ -53,7 +53,8 @@ async def stand_by(
         return None
     finally:
         # Every answer of a standby is made at once, so there is none to wait for.
-        server.should_exit = server.force_exit = True
+        server.force_exit = True
+        server.stop()
         with contextlib.suppress(asyncio.CancelledError):
             await answering
 
