@@ -166,7 +166,10 @@ async def fleet_of(
 class Sender:
     """An agent that sends numbered messages to itself until it is told to stop, and notes what happens to them."""
 
-    def __init__(self, urls: Sequence[str], token: str, senders: int = 2, pause_s: float = 0) -> None:
+    def __init__(
+        self, urls: Sequence[str], token: str, senders: int = 2, pause_s: float = 0, silence_max_s: float = 15
+    ) -> None:
+        self._silence_max_s = silence_max_s
         self._url = ",".join(urls)
         self._token = token
         self._senders = senders
@@ -201,7 +204,9 @@ class Sender:
 
     async def run(self) -> None:
         """Send until `stop`, then wait until everything that was confirmed has arrived."""
-        config = client_config(connect_timeout_s=120, call_timeout_s=120, backoff_max_s=1)
+        config = client_config(
+            connect_timeout_s=120, call_timeout_s=120, backoff_max_s=1, silence_max_s=self._silence_max_s
+        )
         async with Agent.connect(self._url, token=self._token, config=config) as agent:
             self.first_session = self.session = agent.session
             consuming = asyncio.create_task(self._consume(agent))

@@ -58,7 +58,7 @@ async def test_a_hub_that_hangs_is_replaced_and_does_nothing_when_it_returns(tmp
         before = await spread(fleet, tokens)
         hung = fleet.urls[0]
         name = next(name for name, owner in before.items() if owner == hung)
-        sender = Sender(fleet.urls[::-1], tokens[name], pause_s=PAUSE_S)
+        sender = Sender(fleet.urls[::-1], tokens[name], pause_s=PAUSE_S, silence_max_s=2)
         running = asyncio.create_task(sender.run())
         await sender.until_confirmed(20)
         fleet.signal(0, signal.SIGSTOP)
