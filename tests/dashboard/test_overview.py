@@ -149,6 +149,14 @@ def test_buckets_follow_the_span(tool_call: ToolCall) -> None:
     assert steps == [10, 60, 600, 3600]
 
 
+def test_queries_are_repeated_in_proportion_to_the_updates(tool_call: ToolCall) -> None:
+    intervals = tool_call("overview").page.evaluate(
+        """() => import(`${document.documentElement.dataset.base}/lib/query.js`)
+          .then(({ paced }) => [paced(5000), ...[0.5, 0.1, 2].map((tick) => paced(5000, tick))])"""
+    )
+    assert intervals == [5000, 5000, 1000, 20_000]
+
+
 def test_notices_from_before_the_page_was_opened_are_shown(tool_call: ToolCall, stage: Stage) -> None:
     stage.send("ada", "nobody-of-that-name")
     page = tool_call("overview").page

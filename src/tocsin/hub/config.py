@@ -111,7 +111,7 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sign_in_links_max: Count
     #: Dashboards open at the same time.
     viewers_max: Count
-    #: Interval at which open dashboards are updated, seconds.
+    #: Interval at which open dashboards are updated, seconds. Their pages repeat queries in proportion to it.
     tick_s: Annotated[float, Meta(ge=0.05, le=60)]
     #: Greatest age of lists that are cached for all viewers, seconds.
     shared_s: Annotated[float, Meta(ge=0, le=60)]

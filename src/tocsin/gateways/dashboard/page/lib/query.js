@@ -3,13 +3,22 @@ import { api } from "./api.js";
 import { useEffect, useRef, useState } from "./html.js";
 import { live } from "./live.js";
 
+/** Time between two updates for which the intervals of queries are given, s. */
+const USUAL_TICK_S = 0.5;
+
+/** Return an interval for a hub that updates its dashboards at another interval: it changes in proportion. */
+export function paced(interval, tickS = USUAL_TICK_S) {
+  return (interval * tickS) / USUAL_TICK_S;
+}
+
 /**
  * Run a GET request and keep its result up to date.
  *
  * `areas` are the areas that the result depends on (`messages`, `agents`, `leases`, `approvals`, `escalation`, `letters`,
  * …). The request is repeated when one of them changes, at most every `atMostEvery` ms; with `every` it is also repeated
- * at that interval, in ms. It is always repeated after a lost connection, and never while the page is hidden. The last
- * result stays until the next one arrives; `answers` holds the query parameters that it belongs to.
+ * at that interval, in ms. Both are for the usual time between two updates (`paced`). It is always repeated after a lost
+ * connection, and never while the page is hidden. The last result stays until the next one arrives; `answers` holds the
+ * query parameters that it belongs to.
  */
 export function useQuery(path, query, { areas = [], atMostEvery = 2000, every = 0, enabled = true } = {}) {
   const [state, setState] = useState({ data: null, answers: null, error: null, loading: true });
@@ -43,7 +52,8 @@ export function useQuery(path, query, { areas = [], atMostEvery = 2000, every = 
     const look = () => {
       if (busy || document.hidden || live.get().status !== "live") return;
       const age = Date.now() - asked;
-      if ((every && age >= every) || ((failed || seen !== mark(areas)) && age >= atMostEvery)) ask();
+      const since = (interval) => age >= paced(interval, live.get().hello?.tick_s);
+      if ((every && since(every)) || ((failed || seen !== mark(areas)) && since(atMostEvery))) ask();
     };
     ask();
     const leave = live.subscribe(look);
