@@ -111,7 +111,10 @@ def test_an_empty_project_is_readable(browser: Browser, empty: Stage, theme: Any
 def test_dialogs_are_readable(browser: Browser, busy: BusyProject, theme: Any) -> None:
     visitor = Visitor(browser, busy.stage, color_scheme=theme).enter("hanna")
     opened(visitor, "inbox")
-    visitor.page.get_by_role("button", name="Write to an agent").click()
+    button = visitor.page.get_by_role("button", name="Write to an agent")
+    button.hover()
+    check(visitor)
+    button.click()
     expect(visitor.page.get_by_role("dialog")).to_be_visible()
     check(visitor)
     keep(visitor, f"busy/compose-{theme}", full=False)
