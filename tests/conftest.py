@@ -7,7 +7,7 @@ import re
 import signal
 import socket
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,21 @@ _SPREAD = (
     *("tests/fleet/test_machines.py", "tests/fleet/test_workers.py", "tests/acceptance/test_crash"),
     *("tests/acceptance/test_failover", "tests/acceptance/test_faults", "tests/acceptance/test_history"),
 )
-#: What takes longest, which is begun first; all others follow by their number of tests.
+#: What takes longest, which is begun first. While Spark and Chromium compute, the others of these mostly wait.
 _LONGEST = (
-    *("Spark", "Chromium", "tests/pipeline/test_cluster", "tests/fleet/test_machines", "tests/cli/test_pipeline_run"),
-    *("tests/demo/", "tests/acceptance/", "tests/gateways/websocket/test_many", "tests/gateways/test_fuzz"),
-    "tests/core/leases/test_lease_model",
-    *("tests/bench/test_hub", "tests/pipeline/views/", "tests/pipeline/jobs/", "tests/cli/test_storage"),
-    *("tests/gateways/mcp/", "tests/cli/test_pipeline", "tests/simulation/", "tests/docs/"),
-    *("tests/packaging/", "tests/lab/", "tests/operations/", "tests/fleet/", "tests/cli/", "tests/stores/"),
-    *("tests/pipeline/", "tests/client/", "tests/bench/", "tests/gateways/", "tests/hub/"),
+    *("Spark", "Chromium", "tests/pipeline/test_cluster", "tests/fleet/test_machines", "tests/demo/"),
+    *("tests/cli/test_pipeline_run", "tests/acceptance/", "tests/gateways/websocket/test_many"),
+    *("tests/gateways/test_fuzz", "tests/core/leases/test_lease_model", "tests/bench/test_hub"),
+)
+#: What waits for sockets, processes and timers, longer first.
+_WAITING = (
+    *("tests/cli/test_storage", "tests/gateways/mcp/", "tests/operations/", "tests/fleet/", "tests/cli/"),
+    *("tests/client/", "tests/gateways/", "tests/hub/"),
+)
+#: What computes, longer first; all others do too, and follow by their number of tests.
+_COMPUTING = (
+    *("tests/pipeline/views/", "tests/pipeline/jobs/", "tests/cli/test_pipeline", "tests/simulation/", "tests/docs/"),
+    *("tests/packaging/", "tests/lab/", "tests/stores/", "tests/pipeline/", "tests/bench/"),
 )
 
 #: Inputs that a property was tried with, in the words of Hypothesis.
@@ -94,22 +100,49 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(s3_environment(reserved))
 
 
+class _Group:
+    """Scopes that begin with some names."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self.scopes: list[str] = []
+
+    def has(self, scope: str) -> bool:
+        return scope.startswith(self._names)
+
+    def turns(self, sizes: Mapping[str, int]) -> list[tuple[float, str]]:
+        """Return the scopes in the order of the names and of their sizes, with turns from 0 to 1."""
+
+        def place(scope: str) -> tuple[int, int]:
+            ranks = (rank for rank, name in enumerate(self._names) if scope.startswith(name))
+            return next(ranks, len(self._names)), -sizes[scope]
+
+        return [((turn + 0.5) / len(self.scopes), scope) for turn, scope in enumerate(sorted(self.scopes, key=place))]
+
+
+def ordered(sizes: Mapping[str, int]) -> list[str]:
+    """Return scopes, given with their numbers of tests, in the order in which they are begun.
+
+    After the longest, what waits and what computes take turns: while one worker waits, another needs its processor.
+    """
+    longest, waiting, computing = _Group(_LONGEST), _Group(_WAITING), _Group(_COMPUTING)
+    for scope in sizes:
+        waits = waiting.has(scope) and not computing.has(scope)
+        (longest if longest.has(scope) else waiting if waits else computing).scopes.append(scope)
+    turns = [turn for group in (computing, waiting) for turn in group.turns(sizes)]
+    return [scope for _, scope in (*longest.turns(sizes), *sorted(turns))]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest scopes first, and refuse a test that would start something heavy on a second worker."""
+    """Put the scopes in their order, and refuse a test that would start something heavy on a second worker."""
     scopes = {item: scope_of(item.nodeid) for item in items}
-    sizes = Counter(scopes.values())
-
-    def place(item: pytest.Item) -> tuple[int, int]:
-        scope = scopes[item]
-        long = next((at for at, name in enumerate(_LONGEST) if scope.startswith(name)), len(_LONGEST))
-        return long, -sizes[scope]
-
+    places = {scope: place for place, scope in enumerate(ordered(Counter(scopes.values())))}
     for item in items:
         for what, fixtures in _SHARED.items():
             if fixtures & set(getattr(item, "fixturenames", ())) and scopes[item] != what:
                 raise pytest.UsageError(f"{item.nodeid} uses {what}, which its file's parameters do not show")
-    items.sort(key=place)
+    items.sort(key=lambda item: places[scopes[item]])
 
 
 @pytest.hookimpl(wrapper=True)

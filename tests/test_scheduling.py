@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.conftest import pytest_collection_modifyitems, scope_of
+from tests.conftest import ordered, pytest_collection_modifyitems, scope_of
 
 
 def item(nodeid: str, *fixtures: str) -> Any:
@@ -33,6 +33,22 @@ def test_the_longest_scopes_come_first() -> None:
     pytest_collection_modifyitems(items)
     found = [one.nodeid for one in items]
     assert found == ["tests/lab/test_runners.py::a", names[1], names[2], names[3], names[0]]
+
+
+def test_what_waits_and_what_computes_take_turns() -> None:
+    waiting = ["tests/hub/test_wakers.py", "tests/client/test_sync.py", "tests/client/test_parts.py"]
+    computing = [
+        "tests/test_ids.py",
+        "tests/core/test_events.py",
+        "tests/lab/test_search.py",
+        "tests/cli/test_pipeline.py",
+    ]
+    sizes = dict.fromkeys([*waiting, *computing, "Spark"], 1)
+    found = ordered(sizes | {"tests/client/test_parts.py": 9, "tests/core/test_events.py": 9})
+    assert found[0] == "Spark"
+    assert [scope for scope in found if scope in waiting] == waiting[::-1]
+    assert [scope for scope in found if scope in computing] == computing[::-1]
+    assert [scope in waiting for scope in found[1:]] == [False, True, False, True, False, True, False]
 
 
 def test_a_file_that_hides_its_use_of_spark_is_refused() -> None:
