@@ -49,7 +49,7 @@ def answering() -> Iterator[Answers]:
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     answers.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield answers
