@@ -51,8 +51,8 @@ _LONGEST = (
 )
 #: What waits for sockets, processes and timers, longer first.
 _WAITING = (
-    *("tests/cli/test_storage", "tests/gateways/mcp/", "tests/operations/", "tests/fleet/", "tests/cli/"),
-    *("tests/client/", "tests/gateways/", "tests/hub/"),
+    *("tests/cli/test_storage", "tests/gateways/mcp/", "tests/operations/", "tests/hub/test_failover"),
+    *("tests/hub/test_wakers", "tests/fleet/", "tests/cli/", "tests/client/", "tests/gateways/", "tests/hub/"),
 )
 #: What computes, longer first; all others do too, and follow by their number of tests.
 _COMPUTING = (

@@ -36,7 +36,7 @@ def test_the_longest_scopes_come_first() -> None:
 
 
 def test_what_waits_and_what_computes_take_turns() -> None:
-    waiting = ["tests/hub/test_wakers.py", "tests/client/test_sync.py", "tests/client/test_parts.py"]
+    waiting = ["tests/hub/test_lists.py", "tests/client/test_sync.py", "tests/client/test_parts.py"]
     computing = [
         "tests/test_ids.py",
         "tests/core/test_events.py",
