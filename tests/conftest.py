@@ -46,13 +46,14 @@ _SPREAD = (
 #: What takes longest, which is begun first. While Spark and Chromium compute, the others of these mostly wait.
 _LONGEST = (
     *("Spark", "Chromium", "tests/pipeline/test_cluster", "tests/fleet/test_machines", "tests/demo/"),
-    *("tests/cli/test_pipeline_run", "tests/acceptance/", "tests/gateways/websocket/test_many"),
+    *("tests/cli/test_pipeline_run", "tests/acceptance/test_pairs", "tests/gateways/websocket/test_many"),
     *("tests/gateways/test_fuzz", "tests/core/leases/test_lease_model", "tests/bench/test_hub"),
 )
 #: What waits for sockets, processes and timers, longer first.
 _WAITING = (
-    *("tests/cli/test_storage", "tests/gateways/mcp/", "tests/operations/", "tests/hub/test_failover"),
-    *("tests/hub/test_wakers", "tests/fleet/", "tests/cli/", "tests/client/", "tests/gateways/", "tests/hub/"),
+    *("tests/acceptance/", "tests/cli/test_storage", "tests/gateways/mcp/", "tests/operations/"),
+    *("tests/hub/test_failover", "tests/hub/test_wakers", "tests/fleet/", "tests/cli/", "tests/client/"),
+    *("tests/gateways/", "tests/hub/"),
 )
 #: What computes, longer first; all others do too, and follow by their number of tests.
 _COMPUTING = (
