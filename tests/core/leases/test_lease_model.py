@@ -18,6 +18,7 @@ from tests.soak import scaled
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import Problem
+from tocsin.core.events import Event
 from tocsin.core.protocol.priority import priority_name
 
 AGENTS = ("a", "b", "c", "d")
@@ -142,17 +143,21 @@ class LeaseMachine(RuleBasedStateMachine):
     def follow(self, since: int) -> None:
         """Let the oracle break the deadlocks that were found, if they are ones, and serve the line in its own order."""
         for event in self.team.events[since:]:
-            if isinstance(event, ev.DeadlockFound):
-                self.check_circle(event)
-                self.oracle.line = [entry for entry in self.oracle.line if f"lease:{entry.name}" != event.refused]
-            elif isinstance(event, ev.LeaseReleased) and event.reason == "deadlock":
-                (lease,) = [entry for entry in self.oracle.held if entry.name == event.lease]
-                self.drop(lease, event.resources)
-            elif isinstance(event, ev.LeaseGranted):
+            self.follow_deadlock(event)
+            if isinstance(event, ev.LeaseGranted):
                 first = min((entry for entry in self.oracle.line if self.oracle.free(entry)), key=self.oracle.order)
                 assert first.name == event.lease
                 self.oracle.grant(first, event.at, TTL * SECOND)
         assert not any(self.oracle.free(entry) for entry in self.oracle.line), "somebody waits for nothing"
+
+    def follow_deadlock(self, event: Event) -> None:
+        """Let the oracle break a deadlock that was found, if it is one, and take what its victim released."""
+        if isinstance(event, ev.DeadlockFound):
+            self.check_circle(event)
+            self.oracle.line = [entry for entry in self.oracle.line if f"lease:{entry.name}" != event.refused]
+        elif isinstance(event, ev.LeaseReleased) and event.reason == "deadlock":
+            (lease,) = [entry for entry in self.oracle.held if entry.name == event.lease]
+            self.drop(lease, event.resources)
 
     def drop(self, lease: Entry, resources: tuple[str, ...]) -> None:
         lease.claims = {name: shared for name, shared in lease.claims.items() if name not in resources}
@@ -279,7 +284,8 @@ class LeaseMachine(RuleBasedStateMachine):
             told = {
                 event.lease
                 for event in self.team.events[since:]
-                if isinstance(event, ev.LeaseReclaimed | ev.LeaseWaitEnded)
+                if isinstance(event, ev.LeaseReclaimed)
+                or (isinstance(event, ev.LeaseWaitEnded) and event.reason != "deadlock")
             }
             self.oracle.held = [entry for entry in self.oracle.held if entry.name not in told]
             self.oracle.line = [entry for entry in self.oracle.line if entry.name not in told]
@@ -289,6 +295,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def follow_time(self, since: int) -> None:
         """Follow what one moment led to: what ended did so before anything was granted."""
         for event in self.team.events[since:]:
+            self.follow_deadlock(event)
             if isinstance(event, ev.LeaseGranted):
                 (entry,) = [entry for entry in self.oracle.line if entry.name == event.lease]
                 self.oracle.grant(entry, event.at, TTL * SECOND)
@@ -319,3 +326,23 @@ LeaseMachine.TestCase.settings = settings(
     settings.get_profile(settings.get_current_profile_name()), max_examples=scaled(30, 1500), stateful_step_count=30
 )
 TestLeases = LeaseMachine.TestCase
+
+
+def test_a_deadlock_that_the_end_of_a_lease_closes_is_followed() -> None:
+    """The grant of what has lapsed closes a circle: its new holder waits behind the agent that it now holds up."""
+    machine = LeaseMachine()
+    machine.begin()
+    machine.ask("b", {"x": False}, 0, True)
+    machine.let_time_pass(45)
+    for agent, claims in (
+        ("c", {"y": False}),
+        ("b", {"x": False, "y": False}),
+        ("a", {"x": False}),
+        ("a", {"x": False}),
+    ):
+        machine.ask(agent, claims, 0, True)
+    machine.let_time_pass(7)
+    machine.the_same_holds()
+    assert ev.DeadlockFound in map(type, machine.team.events)
+    assert [lease.name for lease in machine.oracle.held] == ["lease-2"]
+    assert [request.name for request in machine.oracle.line] == ["lease-3"]

@@ -192,6 +192,8 @@ class Reader:
                 self.repeats += got["signal_id"] in self.seen
                 self.seen[got["signal_id"]] = got["offer"]
                 unconfirmed.append(got["signal_id"])
+                if len(self.seen) == 1 and not self.repeats:
+                    client.cut()  # At least this one is not confirmed, whatever the breaks hit.
                 if client.pushes.empty() or self.rng.random() < 0.2:
                     try:
                         await client.raw(json.dumps([{"op": "confirm_messages", "message_ids": unconfirmed}]))
