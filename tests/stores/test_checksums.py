@@ -72,10 +72,8 @@ def complete(state: ProjectState) -> bool:
     )
 
 
-@pytest.fixture
-def project_tables(journal: Journal) -> Iterator[tuple[Tables, ObservedExchange]]:
-    """A project with a row of every kind, projected more than once."""
-    tables = journal.tables()
+def play_everything(journal: Journal, tables: Tables) -> ObservedExchange:
+    """Write events until the tables have a row of every kind, and project them more than once."""
     exchange, log = ObservedExchange(SeededIds(9)), EventLog(journal)
     for number, events in enumerate(Workload(9).play(exchange, 3000)):
         log.append(events)
@@ -85,6 +83,14 @@ def project_tables(journal: Journal) -> Iterator[tuple[Tables, ObservedExchange]
             break
     assert complete(exchange.state)
     project(exchange, tables)
+    return exchange
+
+
+@pytest.fixture
+def project_tables(journal: Journal) -> Iterator[tuple[Tables, ObservedExchange]]:
+    """A project with a row of every kind, projected more than once."""
+    tables = journal.tables()
+    exchange = play_everything(journal, tables)
     yield tables, exchange
     tables.close()
 

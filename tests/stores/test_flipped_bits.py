@@ -16,13 +16,10 @@ from tests.ids import SeededIds
 from tests.soak import SOAK
 from tests.stores.records import flipped, records
 from tests.stores.stores import SqliteStore
-from tests.stores.test_checksums import complete
-from tests.stores.test_recovery import fingerprint, project
-from tests.workload import Workload
+from tests.stores.test_checksums import play_everything
+from tests.stores.test_recovery import fingerprint
 from tocsin.journal.base import Journal
-from tocsin.journal.changes import ObservedExchange
 from tocsin.journal.errors import TablesDamaged
-from tocsin.journal.log import EventLog
 from tocsin.journal.recovery import reopen
 from tocsin.journal.table_definitions import SEALED
 from tocsin.journal.verification import examine_tables
@@ -40,15 +37,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     """A project with a row of every kind in its tables, which nobody has open."""
     journal = SqliteStore(tmp_path / "project", "FULL").open()
     tables = journal.tables()
-    exchange, log = ObservedExchange(SeededIds(9)), EventLog(journal)
-    for number, events in enumerate(Workload(9).play(exchange, 3000)):
-        log.append(events)
-        if number % 25 == 0:
-            project(exchange, tables)
-        if number > 80 and complete(exchange.state):
-            break
-    assert complete(exchange.state)
-    project(exchange, tables)
+    play_everything(journal, tables)
     while tables.index(100):
         pass
     tables.close()
