@@ -155,6 +155,15 @@ class Server:
         self.execute(f"CREATE DATABASE {name}")
         return f"host={self.folder} dbname={name} user=tocsin"
 
+    def dump(self, path: Path) -> None:
+        """Write the database as the statements that make it again."""
+        path.write_text(self._run("pg_dump", "-d", self.dsn, "--no-owner"), encoding="utf-8")
+
+    def restore(self, path: Path, database: str) -> None:
+        """Perform the statements of a dump in a database."""
+        statements = path.read_text(encoding="utf-8")
+        self._run("psql", "-d", database, "-X", "-q", "-v", "ON_ERROR_STOP=1", given=statements)
+
     def remove(self) -> None:
         """Stop and leave nothing behind."""
         self.thaw()
@@ -215,9 +224,11 @@ class Server:
         account = pwd.getpwnam(self._user)
         return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": [], "cwd": str(self.folder)}
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _run(self, program: str, *arguments: str, given: str | None = None) -> str:
+        command = [str(self._bin / program), *arguments]
         done = subprocess.run(  # noqa: S603
-            [str(self._bin / program), *arguments], capture_output=True, text=True, check=False, **self._as_user()
+            command, input=given, capture_output=True, text=True, check=False, **self._as_user()
         )
         if done.returncode:
             raise RuntimeError(f"{program} failed: {done.stderr}{done.stdout}")
+        return str(done.stdout)

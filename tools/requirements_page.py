@@ -1,4 +1,4 @@
-"""The page of requirements: sections of the five documents with their tests, from tests/requirements.yaml."""
+"""The page of requirements and the tests that show them, from tests/requirements.yaml."""
 
 from collections import Counter
 from pathlib import Path
