@@ -217,6 +217,21 @@ async def test_the_credit_follows_the_applications_pace() -> None:
     inbox.end()
 
 
+async def test_the_application_changes_the_window_and_a_response_passes_none() -> None:
+    granted: list[int] = []
+    inbox = Inbox(client_config(held_max=4), lambda _: None, granted.append)
+    inbox.limit(3)
+    assert not granted, "nobody takes anything yet"
+    inbox.listen()
+    inbox.limit(0)
+    inbox.await_response()
+    inbox.hold(message(1))
+    inbox.response_came()
+    inbox.limit(9)
+    assert granted == [3, 0, 1, 2, 0, 4], "held_max is the most"
+    inbox.end()
+
+
 async def test_a_message_that_arrives_as_the_time_ends_is_taken() -> None:
     inbox = Inbox(client_config(), lambda _: None, lambda _: None)
     taking = asyncio.create_task(inbox.take(0.01))

@@ -180,6 +180,13 @@ class Agent(Teamwork):
         """Return whether the hub pushes no messages at present, because the application takes none."""
         return not self._inbox.window
 
+    def limit_window(self, window: int) -> None:
+        """Take at most so many messages without a receipt from now on; 0 takes none.
+
+        A worker keeps it at the number of messages that it can work on, so that the others stay at the hub.
+        """
+        self._inbox.limit(window)
+
     def on_state(self, watcher: Callable[[ConnectionState], None]) -> None:
         """Call a function at every change of the connection's state."""
         self._connection.watch(watcher)

@@ -433,6 +433,13 @@ class SyncAgent(AgentFacade):
         """Return whether the hub pushes no messages at present, because the application takes none."""
         return self._wrapped.is_paused
 
+    def limit_window(self, window: int) -> None:
+        """Take at most so many messages without a receipt from now on; 0 takes none.
+
+        A worker keeps it at the number of messages that it can work on, so that the others stay at the hub.
+        """
+        self._wrapped.limit_window(window)
+
     def on_state(self, watcher: Callable[[ConnectionState], None]) -> None:
         """Call a function at every change of the connection's state."""
         self._background.soon(lambda: self._wrapped.on_state(watcher))

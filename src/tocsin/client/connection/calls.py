@@ -213,18 +213,21 @@ class Calls:
         return 1 if self._welcome is None else self._welcome.in_flight_max
 
     def next_batch(self) -> list[Operation]:
-        """Return the operations of the next frame: receipts, credit, and as many calls as the hub allows."""
+        """Return the operations of the next frame: credit, receipts, and as many calls as the hub allows.
+
+        A receipt makes room for another message unless the window has become smaller, so the credit goes first.
+        """
         welcome = self._welcome
         if welcome is None:
             raise InvariantViolation("nothing can be written before the welcome")
         count = min(self._config.batch, welcome.batch_max)
         batch: list[Operation] = []
-        if self._receipts:
-            batch.append(Confirm(message_ids=tuple(self._receipts[: welcome.batch_max])))
-            del self._receipts[: welcome.batch_max]
         if self._credit is not None:
             batch.append(self._credit_operation(self._credit))
             self._credit = None
+        if self._receipts:
+            batch.append(Confirm(message_ids=tuple(self._receipts[: welcome.batch_max])))
+            del self._receipts[: welcome.batch_max]
         room = welcome.frame_bytes_max
         for operation in batch:
             room -= _size(operation)

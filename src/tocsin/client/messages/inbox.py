@@ -2,11 +2,11 @@
 
 Theory of operation. A message is *held* from its arrival until its receipt is on its way. The hub pushes no more than
 the credit beyond the receipts it has, so the credit bounds the number of held messages. While the application keeps up,
-the credit is the window. A message that waits too long for the application pauses pushing: the messages that the
-application cannot take stay at the hub, where another session can take them and where they do not exceed their receipt
-time. The next credit is smaller, until the application keeps up again. There is no credit if nobody iterates the inbox.
-A response that a request waits for must pass messages that nobody takes: during a request the credit stays ahead of the
-number of held messages, up to a limit.
+the credit is the window, which the application may change. A message that waits too long for the application pauses
+pushing: the messages that the application cannot take stay at the hub, where another session can take them and where
+they do not exceed their receipt time. The next credit is smaller, until the application keeps up again. There is no
+credit if nobody iterates the inbox. A response that a request waits for must pass messages that nobody takes: during a
+request the credit stays ahead of the number of held messages, up to a limit.
 
 Confirmed messages are remembered for a while; when one is pushed again, it is dropped and confirmed again. A message
 that arrives with fewer retries than before was redriven, and counts as new.
@@ -70,12 +70,18 @@ class Inbox:
         if held >= config.held_max:
             return 0
         if self._awaited:
-            return min(self._most, self._window * (held // self._window + 1))
+            step = max(1, self._window)
+            return min(self._most, step * (held // step + 1))
         return self._allowance if self._listening and not self._paused else 0
 
     def granted(self, window: int) -> None:
         """Record the window of the welcome, and correct it if it has changed since."""
         self._granted = window
+        self._adjust()
+
+    def limit(self, window: int) -> None:
+        """Use another window from now on; 0 accepts only what a request waits for."""
+        self._window = self._allowance = min(window, self._most)
         self._adjust()
 
     def shrink(self, refused: int) -> None:
