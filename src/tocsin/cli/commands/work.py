@@ -2,7 +2,10 @@
 
 import asyncio
 import os
-from typing import Annotated
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +15,15 @@ from tocsin.cli.remote import Exit, Unusable, agent_token
 from tocsin.core.errors import TocsinError
 from tocsin.hub.observability.logs import log_to_stderr
 
+if TYPE_CHECKING:
+    from tocsin.cli.programs.worker import Worker
+
 __all__ = ["work"]
+
+#: Signals that stop a worker.
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Messages that the last words of a worker name.
+_NAMED_MAX = 10
 
 
 def work(
@@ -30,6 +41,10 @@ def work(
     timeout_s: Annotated[
         float, typer.Option(help="Seconds after which a command is ended, and its message retried.", min=0.001)
     ] = 300.0,
+    kill_after_s: Annotated[
+        float,
+        typer.Option(help="Seconds from asking a command to end (SIGTERM) to ending it by force (SIGKILL).", min=0),
+    ] = 5.0,
     never_code: Annotated[
         int, typer.Option(help="Exit code that rejects a message for good; others but 0 retry it.", min=1, max=255)
     ] = 100,
@@ -65,9 +80,15 @@ def work(
     ] = 65_536,
     log_level: LogLevel = Level.INFO,
 ) -> None:
-    """Run a command for each message of an agent; its exit code settles the message."""
+    """Run a command for each message of an agent; its exit code settles the message.
+
+    SIGTERM, SIGHUP and Ctrl-C stop the worker: it takes nothing more, ends the running commands with all that they have
+    started, and gives their messages back. A command that ends with 0 nevertheless has done its work. The second signal
+    ends the commands by force.
+    """
     from tocsin.cli.programs.worker import Worker, WorkerOptions
     from tocsin.client.agent import Agent
+    from tocsin.client.connection.connection import ConnectionState
 
     if pause_every_s is not None and concurrency != 1:
         raise fail("--pause-every-s needs --concurrency 1: an agent works on one message at a time", Exit.USAGE)
@@ -75,28 +96,76 @@ def work(
     given = context.find_root().params
     name = agent or given["agent"]
     options = WorkerOptions(
-        concurrency, timeout_s, never_code, receipt_after_s, ack_after_s, pause_every_s, idle_s, reply, output_bytes_max
+        concurrency=concurrency,
+        timeout_s=timeout_s,
+        kill_after_s=kill_after_s,
+        never_code=never_code,
+        receipt_after_s=receipt_after_s,
+        ack_after_s=ack_after_s,
+        pause_every_s=pause_every_s,
+        idle_s=idle_s,
+        reply=reply,
+        output_bytes_max=output_bytes_max,
     )
 
-    async def run() -> int:
+    async def run() -> None:
         token = agent_token(given["data"], name)
         if token is None and name is None:
             raise Unusable("no token: `tocsin work` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE or --as")
-        connecting = Agent.connect(given["url"], token=token, agent=None if token else name, type=agent_type)
-        async with connecting as me:
-            say(f"{me.name} waits for messages")
-            environment = dict(os.environ) | {"TOCSIN_URL": given["url"], "TOCSIN_AGENT": me.name}
-            token_file = given["data"] / "tokens" / f"{me.name}.token"
-            if token_file.is_file():
-                environment["TOCSIN_TOKEN_FILE"] = str(token_file.resolve())
-            return await Worker(me, list(command), environment, options).run()
+        me = await Agent.connect(given["url"], token=token, agent=None if token else name, type=agent_type)
+        environment = dict(os.environ) | {"TOCSIN_URL": given["url"], "TOCSIN_AGENT": me.name}
+        token_file = given["data"] / "tokens" / f"{me.name}.token"
+        if token_file.is_file():
+            environment["TOCSIN_TOKEN_FILE"] = str(token_file.resolve())
+        worker = Worker(me, list(command), environment, options)
+        with _stopping(worker.stop):
+            try:
+                say(f"{me.name} waits for messages")
+                await worker.run()
+            finally:
+                left, is_connected = me.unconfirmed, me.state is ConnectionState.CONNECTED
+                await me.close()
+        _tell(worker, left, is_connected=is_connected)
 
     try:
-        handled = asyncio.run(run())
+        asyncio.run(run())
     except Unusable as error:
         raise fail(str(error), Exit.USAGE) from None
     except TocsinError as error:
         raise fail(str(error), Exit.FAILED) from None
     except KeyboardInterrupt:
         return
-    say("1 message handled" if handled == 1 else f"{handled} messages handled")
+
+
+@contextmanager
+def _stopping(stop: Callable[[str], None]) -> Iterator[None]:
+    """Call a function with the name of each signal that is to end this process."""
+    loop = asyncio.get_running_loop()
+    # A shell starts programs in the background with SIGINT ignored, and `nohup` with SIGHUP.
+    heeded = [number for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heeded:
+        loop.add_signal_handler(number, stop, number.name)
+    try:
+        yield
+    finally:
+        for number in heeded:
+            loop.remove_signal_handler(number)
+
+
+def _tell(worker: "Worker", left: int, *, is_connected: bool) -> None:
+    """Say what a worker has done, and what has become of the messages that it had when it was stopped."""
+    if worker.stopped_by:
+        named = ", ".join(worker.ended[:_NAMED_MAX])
+        more = len(worker.ended) - _NAMED_MAX
+        named = f" ({named}, and {more} more)" if more > 0 else f" ({named})" if named else ""
+        back = worker.given_back + left if is_connected else worker.given_back
+        text = f"ended by {worker.stopped_by}: {_count(len(worker.ended), 'command')} ended{named}"
+        text = f"{text}, {_count(back, 'message')} given back"
+        if left and not is_connected:
+            text = f"{text}; the hub cannot be reached, and offers {_count(left, 'message')} again by itself"
+        say(text)
+    say(f"{_count(worker.handled, 'message')} handled")
+
+
+def _count(number: int, of: str) -> str:
+    return f"1 {of}" if number == 1 else f"{number} {of}s"

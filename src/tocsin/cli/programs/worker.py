@@ -2,8 +2,14 @@
 
 The payload is the command's standard input; the environment names the message. Exit code 0 marks the message as
 processed, a stated code rejects it for good, and any other code, a signal or a timeout rejects it with a retry, which
-the contract of its type allows or not. The receipt is sent when the command has ended or has run for a while, so a
-worker that is killed before that gets the message again.
+the contract of its type allows or not. The receipt is sent when the command has ended or has run for a while.
+
+The worker takes no more messages than it can begin: its window is the number of commands that it may start now. What
+it has not taken stays at the hub, for another worker of the agent.
+
+When the worker is stopped it takes nothing more and ends its commands. A command that ends with 0 nevertheless has
+done its work. Any other message is given back: one without a receipt when the session ends, which uses no retry, and
+one with a receipt by a rejection.
 
 With pause points, the command is stopped (SIGSTOP) while a message that may interrupt it is handled, and continued
 (SIGCONT) afterwards.
@@ -12,22 +18,23 @@ With pause points, the command is stopped (SIGSTOP) while a message that may int
 import asyncio
 import contextlib
 import logging
-import os
-import signal
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from tocsin.cli.programs.command import Command
+from tocsin.cli.programs.guard import Guard
 from tocsin.client.agent import Agent
 from tocsin.client.messages.message import Message
 from tocsin.client.messages.work import Working
 from tocsin.core.errors import StateConflict, TocsinError
+from tocsin.core.messages.model import State
 
 __all__ = ["Worker", "WorkerOptions"]
 
 _log = logging.getLogger("tocsin.work")
-#: Time for a command to end after it was asked to, seconds.
-_END_TIMEOUT_S = 5.0
+#: Time for the messages of ended commands to be settled, seconds.
+_SETTLE_TIMEOUT_S = 5.0
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):
@@ -37,6 +44,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     concurrency: int
     #: Longest run of a command, seconds.
     timeout_s: float
+    #: Time from asking a command to end to ending it by force, seconds.
+    kill_after_s: float
     #: Exit code that rejects a message for good.
     never_code: int
     #: Run of a command after which the receipt is sent although it goes on, seconds.
@@ -62,23 +71,65 @@ class Worker:
 
     def __init__(self, agent: Agent, argv: list[str], environment: dict[str, str], options: WorkerOptions) -> None:
         self._agent, self._argv, self._environment, self._options = agent, argv, environment, options
+        self._guard = Guard()
+        self._taking: asyncio.Task[None] | None = None
+        self._handling: set[asyncio.Task[None]] = set()
+        self._commands: set[Command] = set()
+        #: Messages that have a receipt while their command runs.
+        self._received: set[str] = set()
+        #: What stopped it; empty while it works.
+        self.stopped_by = ""
+        #: Number of messages whose command ended by itself, or was ended by its timeout.
+        self.handled = 0
+        #: Messages whose command was ended because the worker was stopped.
+        self.ended: list[str] = []
+        #: Number of those that were given back; others are when the session ends.
+        self.given_back = 0
 
-    async def run(self) -> int:
-        """Handle messages until none has come for the configured time; return how many were handled."""
-        workers = [asyncio.ensure_future(self._work()) for _ in range(self._options.concurrency)]
+    async def run(self) -> None:
+        """Handle messages until none has come for the configured time, or until it is stopped."""
+        self._taking = asyncio.ensure_future(self._take())
         try:
-            return sum(await asyncio.gather(*workers))
+            await asyncio.wait({self._taking})
+            if self.stopped_by and self._handling:
+                await asyncio.wait(self._handling, timeout=self._options.kill_after_s + _SETTLE_TIMEOUT_S)
+            if not self._taking.cancelled():
+                self._taking.result()
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            tasks = [self._taking, *self._handling]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._guard.close()
 
-    async def _work(self) -> int:
-        handled = 0
-        async for message in self._agent.inbox(receipts="manual", timeout_s=self._options.idle_s):
-            await self._settle(message)
-            handled += 1
-        return handled
+    def stop(self, why: str) -> None:
+        """Take nothing more, and end the commands; the second time kill them."""
+        if self.stopped_by:
+            for command in self._commands:
+                command.kill()
+            return
+        self.stopped_by = why
+        self._agent.limit_window(0)
+        for command in self._commands:
+            command.ask_to_end()
+        if self._taking is not None:
+            self._taking.cancel()
+
+    async def _take(self) -> None:
+        """Take messages while commands can be started, until none has come for a while and none is handled."""
+        handling, most = self._handling, self._options.concurrency
+        self._agent.limit_window(most)
+        messages = self._agent.inbox(receipts="manual", timeout_s=self._options.idle_s)
+        while True:
+            message = await anext(messages, None)
+            if message is not None:
+                task = asyncio.ensure_future(self._settle(message))
+                handling.add(task)
+                task.add_done_callback(handling.discard)
+            elif not handling:
+                return
+            while len(handling) >= most:
+                await asyncio.wait(handling, return_when=asyncio.FIRST_COMPLETED)
 
     async def _settle(self, message: Message) -> None:
         """Run the command for a message, and settle the message."""
@@ -88,116 +139,137 @@ class Worker:
             else:
                 with contextlib.suppress(_Failed):
                     async with self._agent.working_on(message) as work:
+                        self._received.add(message.signal_id)
                         await self._handle(message, work)
         except TocsinError as error:
             _log.warning("%s could not be settled: %s", message.signal_id, error)
+        finally:
+            self._received.discard(message.signal_id)
+            self._resize()
 
     async def _handle(self, message: Message, work: Working | None) -> None:
         code, output, why = await self._command(message, work)
         if code == 0:
+            self.handled += 1
             if self._options.reply is not None:
                 await message.reply(_payload(output), type=self._options.reply)
             if work is None:
                 with contextlib.suppress(StateConflict):  # the answer may have settled it
                     await message.mark_processed()
             return
-        never = code == self._options.never_code
-        _log.info("%s: %s, %s", message.signal_id, why, "rejected for good" if never else "rejected for now")
-        await message.reject(why, code="E_TASK_003", can_retry=not never)
+        await self._reject(message, code, why)
         if work is not None:
             raise _Failed
 
+    async def _reject(self, message: Message, code: int | None, why: str) -> None:
+        """Reject a message whose command has failed, or give it back if the worker was stopped."""
+        never = code == self._options.never_code
+        if not self.stopped_by or never:
+            self.handled += 1
+            _log.info("%s: %s, %s", message.signal_id, why, "rejected for good" if never else "rejected for now")
+            await message.reject(why, code="E_TASK_003", can_retry=not never)
+            return
+        self.ended.append(message.signal_id)
+        if message.signal_id in self._received:
+            reason = f"the worker was ended by {self.stopped_by} before its command had done its work"
+            rejected = await message.reject(reason, code="E_TASK_003", can_retry=True)
+            if rejected.state == State.QUEUED:
+                self.given_back += 1
+            else:
+                _log.warning("%s has no retry left: it is a dead letter", message.signal_id)
+
     async def _command(self, message: Message, work: Working | None) -> tuple[int | None, bytes, str]:
         """Run the command; return its exit code, its output, and how it ended in words."""
-        keeps_output = self._options.reply is not None
+        if self.stopped_by:
+            return None, b"", "the command was not started"
+        options = self._options
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE if keeps_output else None,
-                env=self._environment | _described(message),
-                start_new_session=True,
+            command = await Command.start(
+                self._argv,
+                self._environment | _described(message),
+                msgspec.json.encode(message.payload),
+                self._guard,
+                output_bytes_max=None if options.reply is None else options.output_bytes_max,
+                kill_after_s=options.kill_after_s,
             )
         except OSError as error:
             return None, b"", f"{self._argv[0]} cannot be started: {error}"
-        talking = asyncio.ensure_future(self._talk(process, msgspec.json.encode(message.payload)))
+        self._started(command)
         try:
-            async with asyncio.timeout(self._options.timeout_s):
-                await self._attend(message, process, talking, work)
+            async with asyncio.timeout(options.timeout_s):
+                await self._attend(message, command, work)
         except TimeoutError:
-            await _end(process)
-            return None, b"", f"the command ran longer than {self._options.timeout_s:g} s"
-        except BaseException:
-            await _end(process)
-            raise
+            return None, b"", f"the command ran longer than {options.timeout_s:g} s"
         finally:
-            talking.cancel()
-            output = (await asyncio.gather(talking, return_exceptions=True))[0]
-        code = process.returncode
-        kept = output if isinstance(output, bytes) else b""
-        return code, kept, f"the command ended with exit code {code}"
+            await command.end()
+            self._commands.discard(command)
+        return command.code, command.output, f"the command ended with exit code {command.code}"
 
-    async def _talk(self, process: asyncio.subprocess.Process, payload: bytes) -> bytes:
-        """Write the payload, and read the output up to its limit; the rest is read and dropped."""
-        if process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                process.stdin.write(payload)
-                await process.stdin.drain()
-            process.stdin.close()
-        output = b""
-        while process.stdout is not None and (part := await process.stdout.read(65536)):
-            output += part[: max(0, self._options.output_bytes_max - len(output))]
-        await process.wait()
-        return output
+    def _started(self, command: Command) -> None:
+        """Note a command, to end it with the worker; the worker may have been stopped meanwhile."""
+        self._commands.add(command)
+        if self.stopped_by:
+            command.ask_to_end()
 
-    async def _attend(
-        self,
-        message: Message,
-        process: asyncio.subprocess.Process,
-        talking: "asyncio.Future[bytes]",
-        work: Working | None,
-    ) -> None:
+    async def _attend(self, message: Message, command: Command, work: Working | None) -> None:
         """Wait for the command; send the receipt and the ACK of a long one, and reach its pause points."""
         options, loop = self._options, asyncio.get_running_loop()
         due: list[tuple[float, Callable[[], Awaitable[object]]]] = []
         if work is None:
-            due.append((loop.time() + options.receipt_after_s, lambda: _confirmed(message)))
+            due.append((loop.time() + options.receipt_after_s, lambda: self._confirm(message)))
         if options.ack_after_s is not None:
-            due.append((loop.time() + options.ack_after_s, lambda: message.acknowledge("queued")))
+            due.append((loop.time() + options.ack_after_s, lambda: self._acknowledge(message)))
         if work is not None and options.pause_every_s is not None:
-            due.append((loop.time() + options.pause_every_s, lambda: self._pause(process, work)))
+            due.append((loop.time() + options.pause_every_s, lambda: self._pause(command, work)))
         while due:
             at, act = min(due, key=lambda entry: entry[0])
-            done, _ = await asyncio.wait({talking}, timeout=max(0.0, at - loop.time()))
-            if done:
-                return
+            done, _ = await asyncio.wait({command.over}, timeout=max(0.0, at - loop.time()))
+            if done or self.stopped_by:
+                break
             due.remove((at, act))
             await act()
             if work is not None and options.pause_every_s is not None and not due:
-                due.append((loop.time() + options.pause_every_s, lambda: self._pause(process, work)))
-        await talking
+                due.append((loop.time() + options.pause_every_s, lambda: self._pause(command, work)))
+        await asyncio.wait({command.over})
 
-    async def _pause(self, process: asyncio.subprocess.Process, work: Working) -> None:
+    async def _confirm(self, message: Message) -> None:
+        self._receive(message)
+        message.confirm()
+
+    async def _acknowledge(self, message: Message) -> None:
+        self._receive(message)
+        await message.acknowledge("queued")
+
+    def _receive(self, message: Message) -> None:
+        """Note that a message gets its receipt although its command runs on, and so makes no room for another."""
+        self._received.add(message.signal_id)
+        self._resize()
+
+    def _resize(self) -> None:
+        """Take as many messages as commands can be started; with pause points, the hub looks after that."""
+        if not self.stopped_by and self._options.pause_every_s is None:
+            self._agent.limit_window(self._options.concurrency - len(self._received))
+
+    async def _pause(self, command: Command, work: Working) -> None:
         """Reach a pause point; stop the command while a message that interrupts it is handled."""
         interruption = await work.pause_point(save=lambda: "")
         if interruption is None:
             return
-        _signal(process, signal.SIGSTOP)
+        self._received.add(interruption.message.signal_id)
+        command.pause()
         try:
             with contextlib.suppress(_Failed):
                 async with interruption as urgent:
                     code, output, why = await self._command(urgent, None)
                     if code != 0:
-                        await urgent.reject(why, code="E_TASK_003", can_retry=code != self._options.never_code)
+                        await self._reject(urgent, code, why)
                         raise _Failed
+                    self.handled += 1
                     if self._options.reply is not None:
                         await urgent.reply(_payload(output), type=self._options.reply)
         finally:
-            _signal(process, signal.SIGCONT)
-
-
-async def _confirmed(message: Message) -> None:
-    message.confirm()
+            self._received.discard(interruption.message.signal_id)
+            command.resume()
 
 
 def _described(message: Message) -> dict[str, str]:
@@ -218,19 +290,3 @@ def _payload(output: bytes) -> dict[str, object]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         found = None
     return found if isinstance(found, dict) else {"text": output.decode("utf-8", "replace").strip()}
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a command and its process group."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        _signal(process, number)
-        _signal(process, signal.SIGCONT)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_TIMEOUT_S):
-                await process.wait()
-                return
-
-
-def _signal(process: asyncio.subprocess.Process, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
