@@ -1,6 +1,7 @@
 """`tocsin work` that is stopped or killed: its commands end with it, and their messages go back at once."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -220,6 +221,25 @@ def test_the_commands_of_a_killed_worker_are_killed_with_all_that_they_have_star
         worker.process.kill()
         until(lambda: {condition(pid) for pid in started} == {"Z"})
     finish(hub, tmp_path, sent)
+
+
+def test_a_worker_whose_wake_has_run_too_long_ends_its_command_and_gives_the_message_back(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (tmp_path / "program.py").write_text(textwrap.dedent(STAYS.format(first="")))
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path)]
+    waker = {"command": [sys.executable, "-m", "tocsin", "work", "--", *command], "directory": str(tmp_path)}
+    (data / "server.yaml").write_text(json.dumps({"wakers": {"agents": {"bob": waker}, "check_s": 0.05}}))
+    (data / "tocsin.yaml").write_text("wake: {after_s: 0, grace_s: 5, run_s: 5, cooldown_s: 1000}")
+    with RunningHub(data) as hub:
+        for agent in ("ada", "bob"):
+            hub.ask("agents", "add", agent, "--save")
+        sent = send(hub, "bob", 1, "--priority", "Blocking")
+        started = pids(tmp_path, 1)
+        until(lambda: {condition(pid) for pid in started} == {"Z"})
+        until(lambda: state(hub, sent)["state"] == "queued")
+        said = f"ended by SIGTERM: 1 command ended ({sent}), 1 message given back"
+        until(lambda: any(said in log.read_text() for log in (data / "wakes" / "bob").glob("*.log")))
 
 
 def test_a_guard_that_has_ended_is_replaced_by_one_that_knows_the_commands() -> None:

@@ -6,13 +6,15 @@ import os
 import signal
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.processes import RunningHub
 from tests.envelopes import envelope
 from tests.gateways.hubs import HubTeam, team_at
 from tests.hub.outside import SECRET, Outside
@@ -49,10 +51,10 @@ class Happenings:
 
 @asynccontextmanager
 async def sleeping_bob(
-    tmp_path: Path, waker: dict[str, Any], policy: str = POLICY
+    tmp_path: Path, waker: dict[str, Any], policy: str = POLICY, check_s: float = 0.05
 ) -> AsyncIterator[tuple[HubTeam, Any]]:
     """Serve a team whose bob has a waker, a token and no session."""
-    config = {"agents": {"bob": waker}, "check_s": 0.05, "kill_after_s": 1, "log_bytes_max": 4096, "logs_max": 2}
+    config = {"agents": {"bob": waker}, "check_s": check_s, "kill_after_s": 1, "log_bytes_max": 4096, "logs_max": 2}
     async with team_at(tmp_path, policy, wakers=config, port=7999) as team:
         for agent in ("ada", "bob"):
             await team.register(agent)
@@ -199,6 +201,86 @@ async def test_a_log_keeps_the_newest_output_up_to_its_limit(tmp_path: Path) -> 
         assert text.endswith("line 19999\n")
 
 
+async def test_a_log_is_bounded_at_any_time(tmp_path: Path) -> None:
+    waker = script(
+        tmp_path,
+        """
+        import pathlib, sys, time
+        for _ in range(64):
+            sys.stdout.write("x" * 999_999 + "\\n")
+            sys.stdout.flush()
+        (pathlib.Path(sys.argv[1]) / "written").touch()
+        time.sleep(1000)
+        """,
+    )
+    async with sleeping_bob(tmp_path, waker, check_s=1000) as (team, happened):
+        await send(team, 1)
+        request = await happened.first(ev.AgentWakeRequested)
+        await written(tmp_path / "written")
+        folder = tmp_path / "data" / "wakes" / "bob"
+        assert (folder / f"{request.wake}.log").stat().st_size <= 4096, "64 MB were written since the last check"
+        os.killpg(json.loads((folder / f"{request.wake}.json").read_text())["pid"], signal.SIGKILL)
+
+
+#: Leaves a child in its group, which ignores SIGTERM, and ends with the code that is filled in.
+LEAVES = """
+    import os, pathlib, signal, subprocess, sys
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen(["sleep", "1000"])
+    folder = pathlib.Path(sys.argv[1])
+    (folder / "pid.new").write_text(str(child.pid))
+    (folder / "pid.new").rename(folder / f"pid of {os.environ['TOCSIN_WAKE']}")
+    sys.exit(%d)
+"""
+
+
+async def left_by(tmp_path: Path, wake: str) -> int:
+    """Return the child that the process of a wake has left."""
+    return int(await written(tmp_path / f"pid of {wake}"))
+
+
+@pytest.mark.parametrize("code", [0, 3])
+async def test_what_a_process_leaves_in_its_group_ends_before_the_wake_is_over(tmp_path: Path, code: int) -> None:
+    async with sleeping_bob(tmp_path, script(tmp_path, LEAVES % code)) as (team, happened):
+        await send(team, 1)
+        exited = await happened.first(ev.WakerExited)
+        assert (exited.outcome, exited.exit_code) == ("exited", code)
+        assert not alive(await left_by(tmp_path, exited.wake))
+
+
+async def test_no_attempt_runs_beside_the_remains_of_another(tmp_path: Path) -> None:
+    policy = POLICY.replace("retries_max: 0", "retries_max: 1, backoff_s: [0]")
+    async with sleeping_bob(tmp_path, script(tmp_path, LEAVES % 3), policy) as (team, happened):
+        await send(team, 1)
+        for attempt in (1, 2):
+            exited = await happened.first(ev.WakerExited, attempt)
+            assert not alive(await left_by(tmp_path, exited.wake))
+
+
+async def test_a_waker_that_says_so_leaves_a_program_behind_once_the_agent_has_come(tmp_path: Path) -> None:
+    waker = script(tmp_path, LEAVES % 0) | {"leaves_programs": True}
+    async with sleeping_bob(tmp_path, waker) as (team, happened):
+        await send(team, 1)
+        exited = await happened.first(ev.WakerExited)
+        child = await left_by(tmp_path, exited.wake)
+        assert alive(child)
+        await team.post("bob", "/v1/inbox/drain", {})
+        await happened.first(ev.AgentWoken)
+        assert alive(child)
+    os.kill(child, signal.SIGKILL)
+
+
+async def test_a_wake_that_fails_leaves_no_program_behind(tmp_path: Path) -> None:
+    waker = script(tmp_path, LEAVES % 0) | {"leaves_programs": True}
+    async with sleeping_bob(tmp_path, waker, POLICY.replace("grace_s: 50", "grace_s: 1")) as (team, happened):
+        await send(team, 1)
+        assert (await happened.first(ev.AgentWakeFailed)).reason == "not_attached"
+        child = await left_by(tmp_path, (await happened.first(ev.WakerExited)).wake)
+        async with asyncio.timeout(PATIENCE_S):
+            while alive(child):
+                await asyncio.sleep(0.01)
+
+
 async def test_only_the_newest_logs_are_kept(tmp_path: Path) -> None:
     policy = POLICY.replace("retries_max: 0", "retries_max: 3, backoff_s: [0]")
     async with sleeping_bob(tmp_path, {"command": ["false"]}, policy) as (team, happened):
@@ -241,6 +323,50 @@ async def test_the_next_hub_reports_a_process_that_has_ended_meanwhile(tmp_path:
             while (record := team.hub.host.exchange.state.wakes["bob"]).wake == request.wake:
                 await asyncio.sleep(0.01)
         assert (record.wake, record.outcome) == ("", "waker_failed")
+
+
+def test_a_process_outlives_a_killed_hub_with_its_log_and_the_next_hub_ends_what_it_has_left(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    waker = script(
+        tmp_path,
+        """
+        import pathlib, subprocess, sys, time
+        folder = pathlib.Path(sys.argv[1])
+        child = subprocess.Popen(["sleep", "1000"])
+        (folder / "new").write_text(str(child.pid))
+        (folder / "new").rename(folder / "child")
+        while not (folder / "go on").exists():
+            time.sleep(0.01)
+        print("the hub is gone", "x" * 100_000, "the end", flush=True)
+        """,
+    )
+    (data / "server.yaml").write_text(json.dumps({"wakers": {"agents": {"bob": waker}, "check_s": 0.05}}))
+    (data / "tocsin.yaml").write_text(POLICY)
+    with RunningHub(data) as hub:
+        for agent in ("ada", "bob"):
+            hub.ask("agents", "add", agent, "--save")
+        hub.ask("send", "bob", "--type", "StatusUpdate", "--priority", "Blocking", "--payload", "{}", agent="ada")
+        child = int(until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text()))
+        hub.process.kill()
+        hub.process.wait()
+    (note,) = (data / "wakes" / "bob").glob("*.json")
+    (tmp_path / "go on").touch()
+    until(lambda: not alive(json.loads(note.read_text())["pid"]))
+    until(lambda: note.with_suffix(".log").read_text().endswith("the end\n"))
+    assert alive(child)
+    with RunningHub(data):
+        until(lambda: not alive(child))
+        until(lambda: not note.exists())
+
+
+def until(happened: Callable[[], Any]) -> Any:
+    """Wait until something is so, and return it."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := happened()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+    return found
 
 
 @pytest.fixture
@@ -287,6 +413,7 @@ async def test_a_webhook_that_refuses_fails_the_wake(tmp_path: Path, outside: Ou
         ({}, "either a command or a webhook"),
         ({"command": ["true"], "webhook": "http://x"}, "either a command or a webhook"),
         ({"webhook": "http://x"}, "secret_file"),
+        ({"webhook": "http://x", "secret_file": "waker.secret", "leaves_programs": True}, "leaves_programs is for a"),
         ({"command": ["true"], "colour": "red"}, "colour"),
     ],
 )

@@ -292,6 +292,8 @@ class Waker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directory: str | None = None
     #: File with the agent's token, in the data directory; null is `tokens/NAME.token`.
     token_file: str | None = None
+    #: Whether programs of its process group may run on when the command has ended with 0; otherwise they are ended.
+    leaves_programs: bool = False
 
     def __post_init__(self) -> None:
         """Check fields that depend on each other."""
@@ -299,6 +301,8 @@ class Waker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("a waker has either a command or a webhook")
         if (self.webhook is None) != (self.secret_file is None):
             raise ValueError("secret_file is for a webhook, which needs one")
+        if self.leaves_programs and not self.command:
+            raise ValueError("leaves_programs is for a command")
 
 
 class WakerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -312,7 +316,7 @@ class WakerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_bytes_max: Annotated[int, Meta(ge=1024, le=10**9)]
     #: Logs kept of one agent.
     logs_max: Count
-    #: Interval at which logs, and processes of an earlier hub, are checked, seconds.
+    #: Longest interval at which processes are checked, seconds.
     check_s: Seconds
     #: Time from asking a process group to end to ending it by force, seconds.
     kill_after_s: Seconds

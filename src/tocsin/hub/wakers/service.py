@@ -21,7 +21,7 @@ from tocsin.core.errors import Problem, refusal
 from tocsin.core.events import Event
 from tocsin.hub.config import Waker, WakerConfig
 from tocsin.hub.hosting.host import Host
-from tocsin.hub.wakers.process import ProcessLimits, WakerProcess, is_running, read_note
+from tocsin.hub.wakers.process import ProcessLimits, WakerProcess, read_note
 from tocsin.hub.webhook_delivery import Address
 
 __all__ = ["Wakers"]
@@ -39,14 +39,16 @@ class Wakers:
     """Starts and ends the wakers of one project."""
 
     #: Kinds of events to follow.
-    kinds: ClassVar[frozenset[type]] = frozenset({ev.AgentWakeRequested, ev.AgentWakeFailed, ev.WakerExited})
+    kinds: ClassVar[frozenset[type]] = frozenset(
+        {ev.AgentWakeRequested, ev.AgentWoken, ev.AgentWakeFailed, ev.WakerExited}
+    )
 
     def __init__(self, host: Host, config: WakerConfig, data: Path, url: str) -> None:
         self._host, self._config, self._data, self._url = host, config, data, url
         self._folder = data / "wakes"
         self._limits = ProcessLimits(config.log_bytes_max, config.check_s, config.kill_after_s)
         self._loop = asyncio.get_running_loop()
-        #: Processes under way by agent; an agent has one at a time.
+        #: Latest process of each agent; an agent has one at a time.
         self._processes: dict[str, WakerProcess] = {}
         self._reports: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -69,7 +71,7 @@ class Wakers:
             if not record.wake or record.exited:
                 continue
             note = read_note(self._folder / record.agent / f"{record.wake}.json")
-            if note is not None and is_running(note):
+            if note is not None:
                 process = self._processes[record.agent] = self._process(record.agent, record.wake)
                 process.adopt(note)
                 if record.settled and record.outcome not in ("woken", "moot"):
@@ -82,12 +84,20 @@ class Wakers:
         for event in events:
             if type(event) is ev.AgentWakeRequested:
                 self._wake(event)
-            elif (type(event) is ev.AgentWakeFailed and event.reason != "moot") or (
-                type(event) is ev.WakerExited and event.outcome in _ENDINGS
-            ):
-                process = self._processes.get(event.agent)
-                if process is not None and process.wake == event.wake:
-                    process.end()
+            elif type(event) is ev.AgentWoken:
+                self._tell(event, WakerProcess.settle)
+            elif type(event) is ev.AgentWakeFailed:
+                self._tell(event, WakerProcess.settle if event.reason == "moot" else WakerProcess.end)
+            elif type(event) is ev.WakerExited and event.outcome in _ENDINGS:
+                self._tell(event, WakerProcess.end)
+
+    def _tell(
+        self, event: ev.AgentWoken | ev.AgentWakeFailed | ev.WakerExited, what: Callable[[WakerProcess], None]
+    ) -> None:
+        """Call a method of the process of a wake, if this hub has started or adopted it."""
+        process = self._processes.get(event.agent)
+        if process is not None and process.wake == event.wake:
+            what(process)
 
     async def close(self) -> None:
         """Stop reporting; processes that run are left to the next hub."""
@@ -97,12 +107,7 @@ class Wakers:
         await asyncio.gather(*self._reports, return_exceptions=True)
 
     def _wake(self, event: ev.AgentWakeRequested) -> None:
-        agent = self._host.exchange.state.agents.get(event.agent)
-        where, name = "agent", event.agent
-        waker = self._config.agents.get(event.agent)
-        if waker is None and agent is not None:
-            where, name = "role", agent.role
-            waker = self._config.roles.get(agent.role)
+        where, name, waker = self._waker_of(event.agent)
         if waker is None:
             self._report(event.agent, event.wake, "not_started", None, "server.yaml names no waker for this agent")
         elif waker.webhook is not None:
@@ -111,6 +116,13 @@ class Wakers:
             self._start(event.agent, event.wake, waker)
         if self.on_start is not None:
             self.on_start(event.wake)
+
+    def _waker_of(self, agent: str) -> tuple[str, str, Waker | None]:
+        """Return the waker of an agent, and the setting that has it: by agent, or else by role."""
+        known = self._host.exchange.state.agents.get(agent)
+        if agent in self._config.agents or known is None:
+            return "agent", agent, self._config.agents.get(agent)
+        return "role", known.role, self._config.roles.get(known.role)
 
     def _start(self, agent: str, wake: str, waker: Waker) -> None:
         token = self._data / (waker.token_file or f"tokens/{agent}.token")
@@ -134,15 +146,11 @@ class Wakers:
     def _process(self, agent: str, wake: str) -> WakerProcess:
         def ended(wake: str, outcome: str, code: int | None, detail: str) -> None:
             if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._ended, agent, wake, outcome, code, detail)
+                self._loop.call_soon_threadsafe(self._report, agent, wake, outcome, code, detail)
 
-        return WakerProcess(wake, self._folder / agent, self._limits, ended)
-
-    def _ended(self, agent: str, wake: str, outcome: str, code: int | None, detail: str) -> None:
-        process = self._processes.get(agent)
-        if process is not None and process.wake == wake:
-            del self._processes[agent]
-        self._report(agent, wake, outcome, code, detail)
+        waker = self._waker_of(agent)[2]
+        leaves_programs = waker is not None and waker.leaves_programs
+        return WakerProcess(wake, self._folder / agent, self._limits, ended, leaves_programs=leaves_programs)
 
     def _forget_logs(self, agent: str) -> None:
         """Remove the oldest logs of an agent over the limit."""
