@@ -23,6 +23,7 @@ from tocsin.core.policy import Policy
 from tocsin.fleet.acceptor import Acceptor
 from tocsin.fleet.assembly import project_app
 from tocsin.fleet.home import Place, default_workers, open_projects
+from tocsin.fleet.memory import return_large_blocks
 from tocsin.fleet.router import Relay, Router
 from tocsin.fleet.supervisor import Supervisor
 from tocsin.fleet.worker import (
@@ -318,9 +319,11 @@ def _tune(config: ServerConfig) -> None:
     Objects that exist before the first request live until the end, so the garbage collector skips them: a full
     collection would stop the hub for tens of milliseconds. A short switch interval lets the thread of a finished
     commit run soon, on which all callers of that commit wait. Threads that wait for a disk or a database need no
-    processor, so there are more of them than asyncio's default allows on a machine with few cores.
+    processor, so there are more of them than asyncio's default allows on a machine with few cores. The memory of large
+    payloads is returned to the system when they are gone.
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(config.threads_max, "tocsin"))
+    return_large_blocks(config.returned_block_bytes_min)
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(config.switch_interval_s)

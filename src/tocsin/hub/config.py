@@ -422,6 +422,9 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time_slice_s: Annotated[float, Meta(ge=0, le=0.1)]
     #: Threads for calls that block: files, databases, the ends of other threads.
     threads_max: Count
+    #: Blocks of memory of at least this size, such as large payloads, are returned to the system when they are freed,
+    #: bytes. Only with the GNU C library, which otherwise keeps them for later.
+    returned_block_bytes_min: Annotated[int, Meta(ge=4096, le=32 << 20)]
     #: Interval at which the hub measures its health, seconds.
     health_interval_s: Seconds
     #: Period that the health percentiles cover, seconds.
