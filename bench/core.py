@@ -47,7 +47,8 @@ _SECOND = 1_000_000
 _START = 1_762_940_000 * _SECOND
 _BOSS = Caller("boss", "director")
 _POLICY = """
-limits: {mailbox_depth_max: 10000000}
+limits: {mailbox_depth_max: 10000000, mailbox_bytes_max: 1000000000000,
+  sender_bytes_max: 1000000000000, project_bytes_max: 1000000000000}
 contracts: {CUSTOM_WORK: {ack: required, timeout_s: 30, retries_max: 3, backoff_s: [1, 2, 4], ttl_s: 86400}}
 """
 

@@ -28,7 +28,8 @@ from bench.report import Aim, Run, median_of, options, table
 
 #: Policy without rate limits and expiry, so that only the gateways are measured.
 POLICY = """
-limits: {mailbox_depth_max: 10000000}
+limits: {mailbox_depth_max: 10000000, mailbox_bytes_max: 1000000000000,
+  sender_bytes_max: 1000000000000, project_bytes_max: 1000000000000}
 bucket: {capacity: 1000000000000, refill_per_s: 1000000000}
 quotas: {critical: {cap: 1000000, refill_per_s: 100000}, blocking: {cap: 1000000, refill_per_s: 100000}}
 gaming: {high_priority_ratio: 1.0, messages_min: 5, samples_max: 100}

@@ -46,7 +46,8 @@ from tocsin.policies import parse_policy
 
 POLICY = parse_policy(
     """
-limits: {mailbox_depth_max: 10000000}
+limits: {mailbox_depth_max: 10000000, mailbox_bytes_max: 1000000000000,
+  sender_bytes_max: 1000000000000, project_bytes_max: 1000000000000}
 bucket: {capacity: 1000000000000, refill_per_s: 1000000000}
 gaming: {samples_max: 100}
 """

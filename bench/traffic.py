@@ -49,7 +49,8 @@ _START = 1_762_905_600 * _SECOND
 _BOSS = Caller("boss", "director")
 #: Policy of the projects.
 POLICY = """
-limits: {mailbox_depth_max: 10000000}
+limits: {mailbox_depth_max: 10000000, mailbox_bytes_max: 1000000000000,
+  sender_bytes_max: 1000000000000, project_bytes_max: 1000000000000}
 bucket: {capacity: 20000, refill_per_s: 2000}
 quotas: {critical: {cap: 50, refill_per_s: 2}, blocking: {cap: 200, refill_per_s: 20}}
 retention: {settled_s: 600, settled_max: 20000, acknowledged_s: 600, acknowledged_max: 20000}

@@ -50,6 +50,9 @@ def derived(state: ProjectState) -> dict[str, Any]:
         found[f"sessions of {agent.agent}"] = [(name, [*one.in_flight]) for name, one in agent.sessions.items()]
     for key, wait in state.waits.waits.items():
         found[f"wait {key}"] = (wait.level, dict(wait.on), wait.any_of, wait.seq)
+    volume = state.volume
+    found["bytes"] = (volume.unsettled, volume.by_recipient, volume.by_sender, volume.dead, volume.kept_bytes)
+    found["messages with content"] = list(volume.kept)
     found["waits by waiter"] = {name: sorted(keys) for name, keys in state.waits.by_waiter.items() if keys}
     found["waits upon"] = {name: sorted(keys) for name, keys in state.waits.upon.items() if keys}
     return found

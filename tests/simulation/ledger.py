@@ -13,6 +13,7 @@ from tests.simulation.teamwork import Accounts
 from tests.simulation.waiting import check_coordination, check_deadlock
 from tests.simulation.wakes import WakeChecks
 from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.admission import levels
@@ -86,6 +87,7 @@ class Ledger:
         if isinstance(event, ev.MessageAccepted):
             known = state.copy_for(event.recipient, event.message_id)
             must(known is None, f"{event.message_id} was accepted twice for {event.recipient}")
+            _check_room(event, state)
         elif isinstance(event, ev.MessageOffered):
             self._check_offer(event, state)
         elif isinstance(event, ev.MessageRecalled):
@@ -196,6 +198,7 @@ class Ledger:
         self.wakes.check(live)
         self._check_mailboxes(live, now)
         self._check_allowances(live, now)
+        _check_volume(live)
         check_coordination(live)
         must(self.in_line.keys() == live.leases.queue.keys(), "a request left the line and nobody was told")
 
@@ -252,6 +255,52 @@ class Ledger:
             open_still = fate in ("held", "queued", "offered") or (fate == "delivered" and self.ack_required[seq])
             must(not open_still or live.messages[seq].recipient not in live.agents, f"message {seq} never ended")
         must(not self.in_line, f"somebody waits in line for ever: {self.in_line}")
+
+
+def _check_room(event: ev.MessageAccepted, state: ProjectState) -> None:
+    content = event if event.broadcast is None else state.broadcasts[event.broadcast]
+    size, limits, by_bus = (
+        len(content.payload) + len(content.metadata),
+        state.policy.limits,
+        event.sender == SYSTEM.agent,
+    )
+    open_now = (State.HELD, State.QUEUED, State.OFFERED, State.DELIVERED)
+    unsettled = [
+        m for m in state.messages.values() if m.state in open_now and (m.ack_required or m.state != "delivered")
+    ]
+    for name, most, messages in (
+        (event.recipient, limits.mailbox_bytes_max, [m for m in unsettled if m.recipient == event.recipient]),
+        (event.sender, limits.sender_bytes_max, [m for m in unsettled if m.sender == event.sender]),
+        ("the project", limits.project_bytes_max, unsettled),
+    ):
+        if by_bus or event.priority >= Priority.CRITICAL:
+            most += int(most * limits.critical_bytes_share)
+        found = size + sum(len(message.payload) + len(message.metadata) for message in messages)
+        must(found <= most or name == SYSTEM.agent, f"{name} has {found} bytes, at most {most} are allowed")
+
+
+def _check_volume(live: ProjectState) -> None:
+    volume, sizes = live.volume, dict.fromkeys(("unsettled", "kept", "dead"), 0)
+    by_agent: dict[tuple[str, str], int] = {}
+    for message in live.messages.values():
+        size = len(message.payload) + len(message.metadata)
+        if message.state is State.DEAD:
+            sizes["dead"] += size
+        elif message.state is State.DELIVERED and not message.ack_required:
+            sizes["kept"] += size
+        elif message.state in (State.HELD, State.QUEUED, State.OFFERED, State.DELIVERED):
+            sizes["unsettled"] += size
+            for end in (("to", message.recipient), ("of", message.sender)):
+                by_agent[end] = by_agent.get(end, 0) + size
+        else:
+            must(size == 0, f"message {message.seq} is {message.state} and has kept its content")
+    counted = {"unsettled": volume.unsettled, "kept": volume.kept_bytes, "dead": volume.dead}
+    must(counted == sizes, f"the bytes of messages are {sizes} and were counted as {counted}")
+    counts = {("to", name): size for name, size in volume.by_recipient.items()}
+    counts |= {("of", name): size for name, size in volume.by_sender.items()}
+    must(counts == by_agent, f"the bytes of agents are {by_agent} and were counted as {counts}")
+    limits = live.policy.limits
+    must(volume.dead <= limits.dead_letters_bytes_max or not live.dead, "dead letters have too many bytes")
 
 
 def _top(state: ProjectState) -> int:

@@ -7,6 +7,7 @@ from tests.simulation.promises import must
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.events import Event
+from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 
 __all__ = ["TeamworkChecks"]
@@ -14,6 +15,8 @@ __all__ = ["TeamworkChecks"]
 #: Endings that an agent brought about itself, or of which there is nobody left to tell; a held message that ends
 #: otherwise is told of by its sender's recall or its death.
 _KNOWN = {"withdrawn", "retired", "expired"}
+#: Bytes that a notice has at most.
+_NOTICE_BYTES = 2000
 _LEFT_LINE = {"timeout", "deadlock", "forced"}
 
 
@@ -165,4 +168,10 @@ class TeamworkChecks:
 
 def _has_room(state: ProjectState, agent: str) -> bool:
     known = state.agents.get(agent)
-    return known is not None and known.mailbox.depth < state.policy.limits.mailbox_depth_max
+    limits, volume = state.policy.limits, state.volume
+    bytes_left = min(
+        limits.with_reserve(limits.mailbox_bytes_max, Priority.CRITICAL) - volume.to(agent),
+        limits.with_reserve(limits.project_bytes_max, Priority.CRITICAL) - volume.unsettled,
+    )
+    depth_left = 0 if known is None else limits.mailbox_depth_max - known.mailbox.depth
+    return depth_left > 0 and bytes_left >= _NOTICE_BYTES

@@ -119,12 +119,14 @@ def indices(state: ProjectState) -> object:
     outgoing = {agent: list(sent) for agent, sent in state.outgoing.items() if sent}
     mailboxes = {name: agent.mailbox.depths() for name, agent in state.agents.items()}
     noticed = {key: list(seqs) for key, seqs in state.noticed.items()}
+    volume = state.volume
     return (
         timers,
         outgoing,
         noticed,
         mailboxes,
         state.latency.total_us,
+        (volume.unsettled, volume.by_recipient, volume.by_sender, volume.dead, volume.kept_bytes, list(volume.kept)),
         {a: g.usage_high for a, g in state.agents.items()},
     )
 

@@ -129,7 +129,9 @@ def move(state: ProjectState, seq: int, event: type) -> Message:
     """Unschedule a message and advance its state; the applier sets the timestamps and schedules it again."""
     message = state.message(seq)
     unschedule(state, message)
+    state.volume.remove(message)
     advance(message, event)
+    state.volume.add(message)
     return message
 
 

@@ -188,6 +188,7 @@ def restore(snapshot: Snapshot, *, emptied: bool = False) -> ProjectState:
         state.messages[message.seq] = message
         if message.broadcast_id is None:
             state.ids[message.message_id] = message.seq
+        state.volume.add(message)
         _lend(state, message)
     for broadcast in snapshot.broadcasts:
         state.broadcasts[broadcast.broadcast] = _broadcast(broadcast)
@@ -195,6 +196,7 @@ def restore(snapshot: Snapshot, *, emptied: bool = False) -> ProjectState:
     state.failures = dict(snapshot.failures)
     state.dead = dict.fromkeys(snapshot.dead)
     state.settled = deque(snapshot.settled)
+    state.volume.order(state.settled)
     state.acknowledged = deque(snapshot.acknowledged)
     state.latency = LatencyWindow(
         snapshot.rate,

@@ -16,8 +16,9 @@ import msgspec
 
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.book import LeaseBook
-from tocsin.core.messages.message import Message, queue_cause
-from tocsin.core.messages.model import Failure, State, content_digest
+from tocsin.core.messages.message import Message, drop_content, queue_cause
+from tocsin.core.messages.model import Failure, State
+from tocsin.core.messages.volume import Volume
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.contracts import Contract
 from tocsin.core.queueing.mailbox import Mailbox
@@ -153,6 +154,7 @@ class Broadcast(msgspec.Struct):
     #: Sequence number of each copy, by recipient.
     copies: dict[str, int]
     failed: tuple[str, ...]
+    #: Content, until each copy has it.
     payload: bytes
     metadata: bytes
     #: Number of copies that were accepted.
@@ -201,6 +203,8 @@ class ProjectState:
         #: Sequence number by messageId, for messages to one recipient.
         self.ids: dict[str, int] = {}
         self.broadcasts: dict[str, Broadcast] = {}
+        #: Bytes of the contents of messages.
+        self.volume = Volume()
         #: By correlationId, least recently used first.
         self.threads: dict[str, Thread] = {}
         #: Failures so far of messages that have not ended, by sequence number.
@@ -283,6 +287,8 @@ class ProjectState:
         self.settled_full = retention.settled_max + retention.batch
         self.acknowledged_full = retention.acknowledged_max + retention.batch
         self.threads_full = policy.limits.threads_max + retention.batch
+        #: Bytes of content over which the oldest is dropped.
+        self.kept_full = retention.settled_bytes_max + retention.batch_bytes
         self.latencies_max = manager.samples_max
         self.latency_window_us = manager.window_us
         #: Latencies from which on the decay rate may change, and the least time between two changes.
@@ -426,9 +432,8 @@ class ProjectState:
     def settle(self, message: Message, at: int) -> None:
         """Keep an ended message for a while; one that cannot be queued again loses its content."""
         seq, status = message.seq, message.state
-        if message.digest is None and status is not _DELIVERED:
-            message.digest = content_digest(message.payload)
-            message.payload = message.metadata = b""
+        if status is not _DELIVERED:
+            drop_content(message)
         if self.failures:
             self.failures.pop(seq, None)
         kept = self.acknowledged if status is _ACKNOWLEDGED else self.settled
@@ -437,6 +442,7 @@ class ProjectState:
     def drop(self, message: Message) -> None:
         """Remove a message at once."""
         self.failures.pop(message.seq, None)
+        self.volume.remove(message)
         del self.messages[message.seq]
         if message.broadcast_id is None:
             del self.ids[message.message_id]

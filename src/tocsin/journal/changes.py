@@ -39,6 +39,7 @@ MESSAGE_EVENTS = frozenset(kind for kind in ev.EVENT_TYPES if kind.__struct_fiel
 LEVEL_EVENTS: dict[type, Callable[[Any], tuple[int, ...]]] = {
     ev.PriorityInherited: attrgetter("raised"),
     ev.PriorityRestored: attrgetter("lowered"),
+    ev.MessagesForgotten: attrgetter("contents"),
     **dict.fromkeys((ev.AgentWakeRequested, ev.AgentWoken, ev.AgentWakeFailed), lambda event: (event.message,)),
 }
 #: `copy.copy` of a struct, without looking for other ways to copy it.

@@ -159,7 +159,7 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         agents=[_agent(row) for row in agents],
         sessions=[_session(row, flights.get(_session_numbers(row)[0], [])) for row in sessions],
         messages=messages,
-        broadcasts=[broadcast for broadcast in broadcasts.values() if broadcast.copies],
+        broadcasts=[_without_content(broadcast) for broadcast in broadcasts.values() if broadcast.copies],
         threads=[_thread(row) for row in threads],
         failures=failures,
         dead=dead,
@@ -179,6 +179,11 @@ def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
         seals.among(SEALED),
     )
     return snapshot, numbers
+
+
+def _without_content(broadcast: BroadcastRow) -> BroadcastRow:
+    """Return a broadcast as the state has it once its copies were accepted: they have the content."""
+    return msgspec.structs.replace(broadcast, payload=b"", metadata=b"")
 
 
 def _rows(tables: Tables, seals: Seals, table: Table, order: str = "") -> list[Row]:

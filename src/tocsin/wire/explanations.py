@@ -206,9 +206,10 @@ def _purged(facts: Facts) -> Explained:
         return Explained(
             f"removed from the dead letters: too old{f', limit {most}' if most else ''}", Reason("age", "", most)
         )
-    most = "" if limit is None else f"{limit:.0f} dead letters"
-    text = f"removed from the dead letters: too many of them{f', limit {most}' if most else ''}"
-    return Explained(text, Reason("limit", "", most))
+    reason, unit = str(facts["reason"]), "bytes" if facts["reason"] == "bytes" else "dead letters"
+    most = "" if limit is None else f"{limit:.0f} {unit}"
+    text = f"removed from the dead letters: too many {'bytes' if unit == 'bytes' else 'of them'}"
+    return Explained(f"{text}{f', limit {most}' if most else ''}", Reason(reason, "", most))
 
 
 def _inherited(facts: Facts) -> Explained:
@@ -290,4 +291,5 @@ _SENTENCES: dict[str, Callable[[Facts], Explained]] = {
     "MessageDied": _died,
     "DeadLetterRedriven": lambda facts: Explained(f"redriven by {facts['by']}: queued again with a new time to live"),
     "DeadLetterPurged": _purged,
+    "MessagesForgotten": lambda facts: Explained("its content is no longer kept in memory for a late rejection"),
 }

@@ -337,9 +337,10 @@ class DeadLetterPurged(EventBase, frozen=True):
 
     #: The message.
     message: int
-    #: `age` or `limit`.
+    #: `age`, `limit` or `bytes`.
     reason: str
-    #: Limit that was exceeded: seconds for `age`, dead letters for `limit`; null if it was not recorded.
+    #: Limit that was exceeded: seconds for `age`, dead letters for `limit`, bytes of all dead letters for `bytes`; null
+    #: if it was not recorded.
     limit: float | None = None
 
 

@@ -31,6 +31,8 @@ class MessagesForgotten(EventBase, frozen=True):
     acknowledged: int
     #: Number of idle threads.
     threads: int
+    #: Messages that stay without their content: they were received and need no ACK, and a late rejection is refused.
+    contents: tuple[int, ...] = ()
 
 
 class DecayRateChanged(EventBase, frozen=True):

@@ -46,8 +46,15 @@ class Draft(msgspec.Struct, frozen=True):
     decay_rate: float
     ttl_us: int
     opens_thread: bool
+    payload: bytes
+    metadata: bytes
     #: Handoff point at which it is held; empty if it is queued at once.
     held: str = ""
+
+    @property
+    def size(self) -> int:
+        """Return the bytes that each copy counts."""
+        return len(self.payload) + len(self.metadata)
 
 
 def draft_of(
@@ -72,7 +79,18 @@ def draft_of(
     delivery_class = qos.delivery_class or contract.delivery_class
     importance = decay.importance_default if qos.importance is None else qos.importance
     ttl_us = max(1, microseconds(ttl_s))
-    return Draft(envelope, contract, requested, delivery_class, importance, decay_rate, ttl_us, opens_thread)
+    return Draft(
+        envelope,
+        contract,
+        requested,
+        delivery_class,
+        importance,
+        decay_rate,
+        ttl_us,
+        opens_thread,
+        body(envelope.payload),
+        body(envelope.metadata),
+    )
 
 
 def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, broadcast: str | None) -> Receipt:
@@ -100,8 +118,8 @@ def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, b
             correlation_id=envelope.correlation_id,
             opens_thread=draft.opens_thread,
             broadcast=broadcast,
-            payload=b"" if broadcast else body(envelope.payload),
-            metadata=b"" if broadcast else body(envelope.metadata),
+            payload=b"" if broadcast else draft.payload,
+            metadata=b"" if broadcast else draft.metadata,
             recipient_state=way.recipient_state,
             publish_path=way.publish_path,
             resolved_session=way.session,
@@ -202,10 +220,13 @@ def _add(state: ProjectState, event: ev.MessageAccepted, number: int) -> Message
         broadcast = state.broadcasts[event.broadcast]
         broadcast.copies[event.recipient] = seq
         content = (broadcast.payload, broadcast.metadata)
+        if len(broadcast.copies) == broadcast.accepted:
+            broadcast.payload = broadcast.metadata = b""
     sender = state.agents.get(event.sender)
     recipient = state.agents[event.recipient].agent
     message = message_of(seq, event, event.sender if sender is None else sender.agent, recipient, content)
     state.messages[seq] = message
+    state.volume.add(message)
     if event.correlation_id is not None:
         follow(state, event)
     return message

@@ -8,8 +8,8 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, refusal
 from tocsin.core.messages.acceptance import Draft, accept
 from tocsin.core.messages.admission import admit, grant
+from tocsin.core.messages.capacity import over_sender_or_project
 from tocsin.core.messages.routing import Route, route
-from tocsin.core.protocol.parsing import body
 from tocsin.core.state import Agent, Broadcast, ProjectState
 
 __all__ = ["apply_broadcast", "broadcast_to"]
@@ -24,7 +24,15 @@ def broadcast_to(
     ways: list[Route] = []
     failed: dict[str, Problem] = {}
     for recipient in recipients:
-        way = route(decision, recipient, envelope.message_type, draft.contract, draft.delivery_class, granted.priority)
+        way = route(
+            decision,
+            recipient,
+            envelope.message_type,
+            draft.contract,
+            draft.delivery_class,
+            granted.priority,
+            draft.size,
+        )
         if isinstance(way, Problem):
             failed[recipient.agent] = way
         else:
@@ -33,6 +41,9 @@ def broadcast_to(
         reasons = ", ".join(f"{agent}: {problem.code}" for agent, problem in list(failed.items())[:5])
         detail = f"{len(failed)} of {len(recipients)} recipients could not be reached ({reasons}): nothing was sent"
         raise refusal("E_ROUTING_004", detail)
+    over = over_sender_or_project(decision, sender.agent, granted.priority, draft.size * len(ways))
+    if over is not None:
+        raise over
     admission = admit(decision, sender, granted, len(ways) + notices)
     decision.emit(
         ev.BroadcastAccepted(
@@ -43,8 +54,8 @@ def broadcast_to(
             receiver_type=envelope.receiver.type,
             accepted=len(ways),
             failed=tuple(f"{agent}={problem.code}" for agent, problem in failed.items()),
-            payload=body(envelope.payload),
-            metadata=body(envelope.metadata),
+            payload=draft.payload,
+            metadata=draft.metadata,
         )
     )
     receipts: list[Receipt] = []

@@ -5,6 +5,7 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.acceptance import accept, draft_of
 from tocsin.core.messages.admission import Admission, Granted
+from tocsin.core.messages.capacity import over_sender_or_project
 from tocsin.core.messages.correlation import check_correlation
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.message import Message, signal_id
@@ -27,7 +28,7 @@ def send_confirmation(
     """Settle the named message as the ACK or NACK command does, and deliver the confirmation to its sender.
 
     It costs nothing. The named message is settled even if its sender is retired, has a full mailbox, or is the bus
-    itself: otherwise the message would be delivered again.
+    itself, or if there is no room for the bytes of the confirmation: otherwise the message would be delivered again.
     """
     subject = _subject(decision, sender, payload)
     if envelope.receiver.agent_id != subject.sender:
@@ -44,8 +45,10 @@ def send_confirmation(
     recipient = decision.state.agents.get(subject.sender)
     if recipient is not None:
         priority = min(requested, decision.policy.roles[sender.role].cap)
-        way = route(decision, recipient, envelope.message_type, contract, draft.delivery_class, priority)
-        if isinstance(way, Route):
+        message_type, delivery_class = envelope.message_type, draft.delivery_class
+        way = route(decision, recipient, message_type, contract, delivery_class, priority, draft.size)
+        over = over_sender_or_project(decision, sender.agent, priority, draft.size)
+        if isinstance(way, Route) and over is None:
             receipt = accept(decision, draft, way, Admission(Granted(priority, "confirmation"), None, None, None), None)
     confirmed = _confirm(decision, subject, payload)
     pump(decision, sender)

@@ -13,10 +13,18 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.messages.model import NEVER, UNENDING, PublishPath, RecipientState, State, native_class
+from tocsin.core.messages.model import (
+    NEVER,
+    UNENDING,
+    PublishPath,
+    RecipientState,
+    State,
+    content_digest,
+    native_class,
+)
 from tocsin.core.protocol.contracts import DeliveryClass
 
-__all__ = ["Message", "notice_subject", "queue_cause", "renewed_expiry", "signal_id"]
+__all__ = ["Message", "drop_content", "notice_subject", "queue_cause", "renewed_expiry", "signal_id"]
 
 
 @native_class(acyclic=True)
@@ -222,6 +230,13 @@ def notice_subject(message: Message) -> str:
     if len(message.metadata) <= len(b"{}"):
         return ""
     return str(msgspec.json.decode(message.metadata).get("subject", ""))
+
+
+def drop_content(message: Message) -> None:
+    """Replace the content of a message by its digest."""
+    if message.digest is None:
+        message.digest = content_digest(message.payload)
+        message.payload = message.metadata = b""
 
 
 def renewed_expiry(message: Message, now: int) -> int:

@@ -14,6 +14,7 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
 from tocsin.core.messages.acceptance import emit_accepted
 from tocsin.core.messages.admission import owe
+from tocsin.core.messages.capacity import fits_notice
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.message import Message, notice_subject, signal_id
 from tocsin.core.messages.model import notice_metadata
@@ -165,12 +166,13 @@ def notify(
     payer: str = "",
     subject: str = "",
 ) -> None:
-    """Send a notice to an agent; skip it if the agent's mailbox is full.
+    """Send a notice to an agent; skip it if the agent's mailbox or the project is full.
 
     `payer` is the agent that caused it and is charged for it; empty if it is already paid for, or is an answer. Of the
     notices about one `subject` only some wait in a mailbox at a time; the others are counted in one that follows them.
     """
-    if agent.mailbox.depth >= decision.policy.limits.mailbox_limit(priority):
+    content, metadata = msgspec.json.encode(payload), notice_metadata(subject)
+    if not fits_notice(decision, agent, priority, len(content) + len(metadata)):
         return
     waiting = decision.state.noticed.get((agent.agent, subject), ()) if subject else ()
     if len(waiting) >= decision.policy.notices.per_subject_max:
@@ -206,8 +208,8 @@ def notify(
             correlation_id=correlation_id,
             opens_thread=False,
             broadcast=None,
-            payload=msgspec.json.encode(payload),
-            metadata=notice_metadata(subject),
+            payload=content,
+            metadata=metadata,
             recipient_state=recipient_state,
             publish_path=path,
             resolved_session=session,

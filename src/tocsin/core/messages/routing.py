@@ -8,6 +8,7 @@ import msgspec
 from tocsin.core.agents.presence import resolve
 from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, TocsinError, refusal
+from tocsin.core.messages.capacity import over_mailbox
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.policy import Policy
@@ -99,22 +100,18 @@ def route(
     contract: Contract,
     delivery_class: DeliveryClass,
     priority: Priority,
+    size: int,
 ) -> Route | Problem:
-    """Return the route of a message of some priority to one recipient, or the problem that prevents it."""
+    """Return the route of a message of some priority and bytes to one recipient, or the problem that prevents it."""
     try:
         check_recipient(recipient, message_type, contract, decision.policy)
-        limit = decision.policy.limits.mailbox_limit(priority)
-        hint_s = decision.policy.delivery.retry_hint_s
-        if recipient.mailbox.depth >= limit:
-            raise refusal(
-                "E_ADMISSION_005",
-                f"the mailbox of {recipient.agent} is full ({limit} messages): try again in {hint_s:g} s",
-                retry_after_s=hint_s,
-            )
+        over = over_mailbox(decision, recipient, priority, size)
+        if over is not None:
+            raise over
         pump(decision, recipient)  # room in a window goes to what waits already
         recipient_state, path, session = resolve(recipient, decision.policy, decision.now)
         if delivery_class is DeliveryClass.SYNC and path is PublishPath.QUEUED:
-            raise _unavailable(recipient, recipient_state, hint_s)
+            raise _unavailable(recipient, recipient_state, decision.policy.delivery.retry_hint_s)
     except TocsinError as error:
         return error.problem
     return Route(recipient, recipient_state, path, session)

@@ -24,6 +24,7 @@ from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.messages.acceptance import Draft, accept, draft_of
 from tocsin.core.messages.admission import admit, grant
 from tocsin.core.messages.broadcast import broadcast_to
+from tocsin.core.messages.capacity import over_sender_or_project
 from tocsin.core.messages.confirmations import send_confirmation
 from tocsin.core.messages.correlation import answered, check_correlation
 from tocsin.core.messages.delivery import pump
@@ -110,9 +111,20 @@ def _dispatch(
     if envelope.receiver.agent_id == ANYONE:
         return broadcast_to(decision, sender, draft, recipients, notices, whole=whole)
     granted = grant(decision, sender, draft.requested, default=envelope.priority is None)
-    way = route(decision, recipients[0], envelope.message_type, draft.contract, draft.delivery_class, granted.priority)
+    way = route(
+        decision,
+        recipients[0],
+        envelope.message_type,
+        draft.contract,
+        draft.delivery_class,
+        granted.priority,
+        draft.size,
+    )
     if isinstance(way, Problem):
         raise error_for(way)
+    over = over_sender_or_project(decision, sender.agent, granted.priority, draft.size)
+    if over is not None:
+        raise over
     return accept(decision, draft, way, admit(decision, sender, granted, 1 + notices), None)
 
 

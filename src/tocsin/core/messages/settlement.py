@@ -299,6 +299,8 @@ def must_be_rejectable(message: Message) -> None:
     if message.state in _SETTLED:
         raise refusal("E_STATE_002", f"{message.message_id} is already {message.state}: it cannot be rejected")
     must_be_open(message, "rejected")
+    if message.digest is not None:
+        raise refusal("E_STATE_002", f"the content of {message.message_id} is no longer kept: it cannot be rejected")
 
 
 def must_be_open(message: Message, what: str) -> None:
@@ -312,7 +314,9 @@ def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
     message = state.message(event.message)
     if message.state is _OFFERED:
         end_offer(state, message)
+        state.volume.remove(message)
         advance(message, ev.MessageDelivered)
+        state.volume.add(message)
     else:
         move(state, event.message, ev.MessageDelivered)
         clear_in_flight(state, message)

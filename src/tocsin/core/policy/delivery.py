@@ -140,6 +140,8 @@ class Retention(Concern, frozen=True):
     settled_s: Seconds
     #: Maximum number of ended messages kept.
     settled_max: Count
+    #: Bytes of payloads and metadata that ended messages keep for a late rejection; the oldest loses its content first.
+    settled_bytes_max: Count
     #: Time for which acknowledged messages wait to be processed, seconds.
     acknowledged_s: Seconds
     #: Maximum number of acknowledged messages kept.
@@ -150,6 +152,8 @@ class Retention(Concern, frozen=True):
     dead_s: Seconds
     #: Number of entries forgotten at a time; the maxima above may be exceeded by this many.
     batch: Count
+    #: Bytes of content dropped at a time, of at most `batch` messages; `settled_bytes_max` may be exceeded by them.
+    batch_bytes: Count
 
     @cached_property
     def settled_us(self) -> int:

@@ -26,9 +26,16 @@ __all__ = ["LATER", "Policy", "document_of", "policy_from", "stored_policy"]
 #: setting that is added to the policy is added here too; `tests/stores/test_earlier.py` fails otherwise.
 LATER: dict[str, Any] = {
     "limits.mailbox_reserve": 1000,
+    "limits.mailbox_bytes_max": 268_435_456,
+    "limits.sender_bytes_max": 67_108_864,
+    "limits.project_bytes_max": 1_073_741_824,
+    "limits.critical_bytes_share": 0.125,
+    "limits.dead_letters_bytes_max": 268_435_456,
     "limits.plans_max": 20_000,
     "delivery.poll_retries_max": 10,
     "aging.top": "Blocking",
+    "retention.settled_bytes_max": 67_108_864,
+    "retention.batch_bytes": 4_194_304,
     "notices": {"per_subject_max": 20},
     "storage.group_bytes_max": 1_048_576,
     "storage.receipt_delay_s": 0.005,

@@ -418,7 +418,9 @@ def apply_released(state: ProjectState, event: ev.MessageReleased) -> None:
     message.enqueued_at = event.at
     message.expires_at = event.expires_at
     if event.payload:
+        state.volume.remove(message)
         message.payload = event.payload
+        state.volume.add(message)
     if state.inherited:
         lend_on_acceptance(state, message)  # what its sender has inherited while it was held
     schedule(state, message)

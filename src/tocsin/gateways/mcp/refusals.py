@@ -38,7 +38,7 @@ _REPAIR = {
     "E_ADMISSION_005": "The recipient's mailbox is full. Wait, or send to another agent.",
     "E_ADMISSION_006": "The recipient is not available. Send with delivery_class async to leave it in its mailbox.",
     "E_ADMISSION_007": "Omit message_id or use a new one: this one belongs to another message.",
-    "E_ADMISSION_008": "Wait, then call again with fewer calls at a time.",
+    "E_ADMISSION_008": "`detail` names the limit. Wait, free something, or do less at a time, then call again.",
     "E_AUTH_001": _TOKEN,
     "E_AUTH_004": _TOKEN,
     "E_AUTH_005": _TOKEN,

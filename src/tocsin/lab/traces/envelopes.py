@@ -25,7 +25,7 @@ __all__ = ["DECIDED_ANEW", "accepted_envelope", "refused_envelope", "subject_of"
 #: Error codes of refusals that depend on the policy or the state. Others (a wrong type, an unknown thread) are kept.
 DECIDED_ANEW = frozenset(
     {"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003", "E_ADMISSION_004", "E_ADMISSION_005", "E_ADMISSION_006"}
-    | {"E_ROUTING_001"}
+    | {"E_ADMISSION_008", "E_ROUTING_001"}
 )
 _ANY_TYPE = "AdHoc"
 _MOMENT = "1970-01-01T00:00:00Z"

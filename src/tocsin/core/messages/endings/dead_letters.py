@@ -7,11 +7,13 @@ from tocsin.core import events as ev
 from tocsin.core.agents.presence import presence
 from tocsin.core.commands import SYSTEM, Redrive, Redriven
 from tocsin.core.decision import Decision
-from tocsin.core.errors import Problem, refusal
+from tocsin.core.errors import Problem, TocsinError, refusal
+from tocsin.core.messages.capacity import over_mailbox, over_sender_or_project
 from tocsin.core.messages.delivery import clear_in_flight, note_failure, pump
 from tocsin.core.messages.message import Message, renewed_expiry
 from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.notices import report_death
+from tocsin.core.messages.volume import size_of
 from tocsin.core.scheduling import move, schedule, unschedule
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.inheritance import relevel
@@ -31,12 +33,15 @@ def die(
     report: bool = True,
 ) -> None:
     """Move a message to the dead letters and notify its sender."""
-    attempts, limit = message.attempts, decision.policy.limits.dead_letters_max
+    attempts, limits, state = message.attempts, decision.policy.limits, decision.state
     decision.emit(ev.MessageDied(decision.now, message.seq, reason, code, attempts, detail, attempts_max, threshold_s))
     if report and message.sender != SYSTEM.agent:
         report_death(decision, message, code, detail)
-    while len(decision.state.dead) > limit:
-        decision.emit(ev.DeadLetterPurged(decision.now, next(iter(decision.state.dead)), "limit", float(limit)))
+    while len(state.dead) > limits.dead_letters_max or state.volume.dead > limits.dead_letters_bytes_max:
+        reason, limit = "limit", limits.dead_letters_max
+        if len(state.dead) <= limit:
+            reason, limit = "bytes", limits.dead_letters_bytes_max
+        decision.emit(ev.DeadLetterPurged(decision.now, next(iter(state.dead)), reason, float(limit)))
 
 
 def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
@@ -61,11 +66,22 @@ def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
             refused[signal] = Problem("E_AUTH_003", f"a director refused {signal}: only a director may redrive it")
         elif any(copy.recipient not in decision.state.agents for copy in dead):
             refused[signal] = Problem("E_ROUTING_001", f"the recipient of {signal} is no longer registered")
+        elif over := _over_limits(decision, dead):
+            refused[signal] = over.problem
         else:
             for copy in dead:
                 _redrive(decision, copy)
             redriven.append(signal)
     return Redriven(tuple(redriven), refused)
+
+
+def _over_limits(decision: Decision, dead: list[Message]) -> TocsinError | None:
+    """Return the refusal of dead letters of one sender that have no room, as if they were sent again."""
+    for copy in dead:
+        over = over_mailbox(decision, decision.state.agents[copy.recipient], copy.priority, size_of(copy))
+        if over is not None:
+            return over
+    return over_sender_or_project(decision, dead[0].sender, dead[0].priority, sum(map(size_of, dead)))
 
 
 def was_refused(state: ProjectState, message: Message) -> bool:

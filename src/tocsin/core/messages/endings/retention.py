@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
+from tocsin.core.messages.message import drop_content
 from tocsin.core.messages.model import State
 from tocsin.core.state import ProjectState
 from tocsin.core.timers import earliest
@@ -24,8 +25,13 @@ def trim(decision: Decision) -> None:
     settled = len(state.settled) >= state.settled_full
     acknowledged = len(state.acknowledged) >= state.acknowledged_full
     threads = len(state.threads) >= state.threads_full
-    if settled or acknowledged or threads:
-        decision.emit(ev.MessagesForgotten(decision.now, settled * batch, acknowledged * batch, threads * batch))
+    contents: tuple[int, ...] = ()
+    if state.volume.kept_bytes > state.kept_full:
+        excess = state.volume.kept_bytes - decision.policy.retention.settled_bytes_max
+        contents = state.volume.oldest(excess, batch, state.messages)
+    if settled or acknowledged or threads or contents:
+        forgotten = (settled * batch, acknowledged * batch, threads * batch, contents)
+        decision.emit(ev.MessagesForgotten(decision.now, *forgotten))
 
 
 def is_over_limits(state: ProjectState) -> bool:
@@ -34,6 +40,7 @@ def is_over_limits(state: ProjectState) -> bool:
         len(state.settled) >= state.settled_full
         or len(state.acknowledged) >= state.acknowledged_full
         or len(state.threads) >= state.threads_full
+        or state.volume.kept_bytes > state.kept_full
     )
 
 
@@ -84,13 +91,17 @@ def _older(entries: Iterable[tuple[int, int]], until: int, most: int) -> int:
 
 def apply_forgotten(state: ProjectState, event: ev.MessagesForgotten) -> None:
     """Drop the oldest entries of each list; an entry that has moved to another list is only removed from this one."""
+    for number in event.contents:
+        message = state.message(number)
+        state.volume.remove(message)
+        drop_content(message)
     for _ in range(event.settled):
-        message = state.messages.get(state.settled.popleft()[1])
-        if message is not None and message.state in _ENDED:
-            state.drop(message)
+        ended = state.messages.get(state.settled.popleft()[1])
+        if ended is not None and ended.state in _ENDED:
+            state.drop(ended)
     for _ in range(event.acknowledged):
-        message = state.messages.get(state.acknowledged.popleft()[1])
-        if message is not None and message.state is State.ACKNOWLEDGED:
-            state.drop(message)
+        ended = state.messages.get(state.acknowledged.popleft()[1])
+        if ended is not None and ended.state is State.ACKNOWLEDGED:
+            state.drop(ended)
     for _ in range(event.threads):
         del state.threads[next(iter(state.threads))]

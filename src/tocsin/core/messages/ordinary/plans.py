@@ -46,11 +46,14 @@ class Plan:
         "gaming_window_us",
         "importance",
         "lowers",
+        "mailbox_bytes_max",
         "message_type",
         "multiplier",
+        "project_bytes_max",
         "recipients",
         "role",
         "sender",
+        "sender_bytes_max",
         "sender_name",
         "sent_at",
         "since",
@@ -106,6 +109,10 @@ class Plan:
         self.gaming_ratio: float = gaming.high_priority_ratio
         #: Messages that the mailbox may hold without its reserve.
         self.depth_max: int = policy.limits.mailbox_depth_max
+        #: Bytes that its recipient, its sender and the project may have unsettled, without the reserves.
+        self.mailbox_bytes_max: int = policy.limits.mailbox_bytes_max
+        self.sender_bytes_max: int = policy.limits.sender_bytes_max
+        self.project_bytes_max: int = policy.limits.project_bytes_max
         self.stale_after_us: int = policy.sessions.stale_after_us
         #: Timestamp of the last message, and the same in microseconds: a bus in the same process sets one timestamp
         #: for all messages of a millisecond.

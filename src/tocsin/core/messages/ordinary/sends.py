@@ -87,13 +87,13 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
     payload, done, follows = envelope.payload, False, False
     if plan.decode is not None:
         try:
-            content = plan.decode(payload)
+            decoded = plan.decode(payload)
         except DecodeError:
             return None
-        if isinstance(content, StateSync) and registers(content, name):
+        if isinstance(decoded, StateSync) and registers(decoded, name):
             return None
-        done = completes(content)
-        follows = isinstance(content, ErrorReport) and content.severity == "critical"
+        done = completes(decoded)
+        follows = isinstance(decoded, ErrorReport) and decoded.severity == "critical"
     correlation_id, opens_thread = envelope.correlation_id, False
     request: Message | None = None
     if correlation_id is None:
@@ -110,7 +110,7 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
             follows = True
 
     # What the sender sets for this message alone.
-    ttl_us, metadata = plan.ttl_us, _EMPTY
+    ttl_us, content, metadata = plan.ttl_us, body(payload), _EMPTY
     if envelope.metadata is not _NO_METADATA:
         try:
             ttl_s = ttl_of(envelope)
@@ -134,7 +134,13 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
 
     # The route, as `resolve` finds it.
     depth, sessions = recipient.mailbox.depth, recipient.sessions
-    if depth >= plan.depth_max:
+    size, volume = len(content) + len(metadata), state.volume
+    if (
+        depth >= plan.depth_max
+        or volume.to(recipient_name) + size > plan.mailbox_bytes_max
+        or volume.of(plan.sender_name) + size > plan.sender_bytes_max
+        or volume.unsettled + size > plan.project_bytes_max
+    ):
         return None
     resolved: str | None = None
     presence, path = _OFFLINE, _QUEUED
@@ -220,6 +226,7 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
         len(state.settled) >= state.settled_full
         or len(state.acknowledged) >= state.acknowledged_full
         or len(state.threads) + opens_thread >= state.threads_full
+        or volume.kept_bytes > state.kept_full
     ):
         follows = True
     timestamp, expires_at = envelope.timestamp, now + ttl_us
@@ -244,7 +251,7 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
         correlation_id,
         opens_thread,
         None,
-        body(payload),
+        content,
         metadata,
         presence,
         path,

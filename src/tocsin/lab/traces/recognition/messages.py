@@ -237,7 +237,7 @@ def _forgotten(reader: EventReader, event: ev.MessagesForgotten, index: int) -> 
         (event.acknowledged, len(state.acknowledged) >= retention.acknowledged_max + batch),
         (event.threads, len(state.threads) >= state.policy.limits.threads_max + batch),
     )
-    if all(count == over * batch for count, over in trims) and any(over for _, over in trims):
+    if event.contents or (all(count == over * batch for count, over in trims) and any(over for _, over in trims)):
         return FOLLOWS
     return TICKS
 
