@@ -27,7 +27,10 @@ class FetchInbox(Request, frozen=True, kw_only=True):
     ) = None
     at_least: Annotated[PriorityName, Meta(description="Fetch only messages of this priority or higher.")] = "Info"
     bytes_max: (
-        Annotated[int, Meta(ge=0, le=10**9, description="Maximum payload bytes in all; the policy's limit if absent.")]
+        Annotated[
+            int,
+            Meta(ge=0, le=10**9, description="Maximum bytes of payloads and metadata; the policy's limit if absent."),
+        ]
         | None
     ) = None
     receipt: Annotated[

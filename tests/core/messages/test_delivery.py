@@ -93,6 +93,30 @@ def test_a_drain_has_a_limit_of_its_own_and_of_the_policy(team: Team) -> None:
     assert reply.waiting == (0, 1, 0, 0, 0)
 
 
+@pytest.mark.parametrize("priority", ["TASK", "BLOCKER", "DirectorOverride"])
+def test_the_limits_of_a_drain_have_no_exception_for_the_urgent(new_team: NewTeam, priority: str) -> None:
+    team = new_team("limits: {drain_max: 3, drain_bytes_max: 200}")
+    team.register("boss", "Director", "director")
+    team.register("impl_002")
+    session = team.attach("impl_002", "piggyback")
+    sent = [note(team, priority, payload={"text": "x" * size}) for size in (1, 1, 1, 1, 1, 150, 150)]
+    assert team.drain(session, 2) == sent[:2]
+    assert team.drain(session, 3) == sent[2:5]
+    assert team.drain(session, 3) == sent[5:6], "two have too many bytes"
+    assert team.refused(cmd.Drain(session, 4), "impl_002").code == "E_VALIDATION_004"
+
+
+def test_the_bytes_of_a_drain_include_the_metadata(new_team: NewTeam) -> None:
+    """Only payloads were counted: 500 messages with a megabyte of metadata fitted into one answer."""
+    team = new_team("limits: {drain_bytes_max: 200}")
+    team.register("boss", "Director", "director")
+    team.register("impl_002")
+    session = team.attach("impl_002", "piggyback")
+    sent = [note(team, "TASK", metadata={"text": "x" * 150}) for _ in range(2)]
+    assert team.drain(session) == sent[:1]
+    assert team.drain(session) == sent[1:]
+
+
 def test_a_drain_has_a_limit_of_bytes_but_the_first_always_fits(new_team: NewTeam) -> None:
     team = new_team("limits: {drain_bytes_max: 100}")
     team.register("boss", "Director", "director")

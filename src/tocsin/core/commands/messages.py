@@ -61,7 +61,7 @@ class Drain(CommandBase, frozen=True):
     limit: int
     #: Lowest level to hand out.
     at_least: int = 0
-    #: Payload bytes in all; the policy's limit if absent, which the first message may exceed.
+    #: Bytes of payloads and metadata in all; the policy's limit if absent, which the first message may exceed.
     bytes_max: int | None = None
 
 

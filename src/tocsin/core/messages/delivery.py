@@ -15,6 +15,7 @@ from tocsin.core.messages.endings.expiry import expire_if_due
 from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.message import Message, signal_id
 from tocsin.core.messages.model import NEVER, Failure, State
+from tocsin.core.messages.volume import size_of
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.negotiation import type_name_for, type_of
 from tocsin.core.scheduling import cancel_receipt, check_wake, move, schedule, schedule_receipt, unschedule
@@ -65,9 +66,10 @@ def take(
         message = _next(decision, agent)
         if message is None or message.level < at_least:
             break
-        if len(message.payload) > room and (taken or bytes_max is not None):
+        size = size_of(message)
+        if size > room and (taken or bytes_max is not None):
             break
-        room -= len(message.payload)
+        room -= size
         offer(decision, message, session, pushed=False)
         taken.append(message)
     return taken
