@@ -150,6 +150,20 @@ def test_malformed_rows_are_refused_by_their_place_and_the_others_taken(data: Pa
         assert part in told
 
 
+@pytest.mark.parametrize("limit", ["mailbox_bytes_max", "project_bytes_max"])
+def test_messages_that_wait_are_imported_up_to_the_limits_in_bytes(tmp_path: Path, limit: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "tocsin.yaml").write_text(f"limits: {{{limit}: 1000}}")
+    assert asked("init", "--data", str(data)).exit_code == 0
+    large = json.dumps({"text": "x" * 600})
+    ended = row(1, payload=large, delivered_at=at(40))
+    report = imported(data, made(tmp_path / "prism.db", ended, row(2, payload=large), row(3, payload=large)), code=1)
+    assert (report["imported"], report["rejected"], report["waiting"]) == (2, 1, 1)
+    (refused,) = Path(report["quarantine"]).read_text().splitlines()
+    assert json.loads(refused)["wrong"].endswith("is full: 1000 bytes")
+
+
 def exported(number: int, **more: Any) -> str:
     """Return a line of a file of messages of protocol 1.0.0."""
     fields = {

@@ -172,8 +172,15 @@ class Importer:
             return f"the project has as many agents as it may: {limits.agents_max}"
         agent = state.agents.get(found.recipient)
         ended = (found.delivered_at, found.expired_at, found.recalled_at, found.dead_at)
-        if agent is not None and agent.mailbox.depth >= limits.mailbox_depth_max and ended == (None,) * 4:
+        if ended != (None,) * 4:
+            return ""
+        if agent is not None and agent.mailbox.depth >= limits.mailbox_depth_max:
             return f"the mailbox of {found.recipient} is full: {limits.mailbox_depth_max} messages"
+        volume, size = state.volume, len(found.payload) + len(found.metadata)
+        if volume.to(found.recipient) + size > limits.mailbox_bytes_max:
+            return f"the mailbox of {found.recipient} is full: {limits.mailbox_bytes_max} bytes"
+        if volume.unsettled + size > limits.project_bytes_max:
+            return f"the project is full: {limits.project_bytes_max} bytes"
         return ""
 
     def _refuse(self, where: str, wrong: str, record: Any) -> None:
