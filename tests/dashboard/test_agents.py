@@ -61,6 +61,16 @@ def test_budgets_and_gaming_agents_are_shown(tool_call: ToolCall, stage: Stage) 
     stage.drain("bob")
 
 
+def test_unread_bytes_are_shown_with_their_limits(tool_call: ToolCall, stage: Stage) -> None:
+    stage.send("boss", "bob", messageType="CUSTOM_NOTE", payload={"text": "x" * 3000})
+    page = tool_call("agents/boss").page
+    sent = page.get_by_role("meter", name="Unread bytes from it")
+    expect(sent).to_have_attribute("aria-valuemax", str(64 << 20))
+    expect(sent).to_have_attribute("aria-valuenow", re.compile(r"^\d{4,}$"))
+    expect(page.get_by_text(re.compile(r"KiB of 64 MiB"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"of 256 MiB"))).to_be_visible()
+
+
 def test_inherited_priority_is_shown(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("agents").page
     held = stage.ok("POST", "ada", "/v1/leases", {"exclusive": ["src/api.py"]})

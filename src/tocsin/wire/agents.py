@@ -22,6 +22,7 @@ __all__ = [
     "RevokeTokens",
     "RotateTokens",
     "TokenRecord",
+    "UnreadBytes",
     "WakeRecord",
 ]
 
@@ -48,6 +49,20 @@ class WakeRecord(msgspec.Struct, frozen=True):
     recent: int
 
 
+class UnreadBytes(msgspec.Struct, frozen=True):
+    """Bytes of payloads and metadata of unsettled messages: not yet received, or acknowledged where that is required.
+
+    Messages at Critical and above have a reserve beyond the limits.
+    """
+
+    #: Of messages to the agent.
+    mailbox_bytes: int = 0
+    mailbox_bytes_max: int = 0
+    #: Of messages from the agent.
+    sender_bytes: int = 0
+    sender_bytes_max: int = 0
+
+
 class AgentRecord(msgspec.Struct, frozen=True):
     """An agent and its presence."""
 
@@ -72,6 +87,7 @@ class AgentRecord(msgspec.Struct, frozen=True):
     reach: cmd.Reach = "none"
     #: Its latest wake; null if it was never woken.
     wake: WakeRecord | None = None
+    unread: UnreadBytes = UnreadBytes()
 
 
 class Me(msgspec.Struct, frozen=True):

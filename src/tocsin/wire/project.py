@@ -9,7 +9,7 @@ from msgspec import Meta
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.priority import PriorityName
-from tocsin.wire.agents import WakeRecord
+from tocsin.wire.agents import UnreadBytes, WakeRecord
 from tocsin.wire.history import MessageSummary
 from tocsin.wire.operation import (
     NO_REQUEST,
@@ -121,6 +121,10 @@ class ProjectStatus(msgspec.Struct, frozen=True):
     dead_letters: int
     #: Number of events since the start, by kind.
     events: dict[str, int]
+    #: Bytes of payloads and metadata in the live state, by kind: `unsettled`, `dead_letters` and `ended`.
+    bytes: dict[str, int] = {}
+    #: Their limits.
+    bytes_max: dict[str, int] = {}
 
 
 class UndeliverableCount(msgspec.Struct, frozen=True):
@@ -250,6 +254,7 @@ class AgentDetails(msgspec.Struct, frozen=True):
     reach: cmd.Reach = "none"
     #: Its latest wake; null if it was never woken.
     wake: WakeRecord | None = None
+    unread: UnreadBytes = UnreadBytes()
 
 
 class ListRoster(NamedPageRequest, frozen=True, kw_only=True):

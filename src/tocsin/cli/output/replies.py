@@ -22,7 +22,7 @@ _PREVIEW_MAX = 100
 
 #: Columns of the records in a table, where not all scalar fields are shown; a dot leads to a field of a field.
 COLUMNS: dict[type, str] = {
-    agents.AgentRecord: "agent role type presence waiting version",
+    agents.AgentRecord: "agent role type presence waiting unread.mailbox_bytes version",
     cmd.LeaseRecord: "lease agent state exclusive shared priority place expires_at wait_until",
     cmd.Receipt: "signal_id recipient recipient_state publish_path reach priority durability",
     history.DeadLetterRecord: "message.signal_id message.sender message.recipient message.type last_failed_at "
@@ -30,7 +30,7 @@ COLUMNS: dict[type, str] = {
     history.DeadLetterSummary: "signal_id sender recipient type dead_at detail preview",
     history.MessageFields: "signal_id sender recipient type level state expires_at preview",
     project.PolicyVersion: "version adopted_at by reason",
-    project.AgentDetails: "agent role type presence attention.status waiting gaming",
+    project.AgentDetails: "agent role type presence attention.status waiting unread.mailbox_bytes gaming",
     teamwork.ApprovalRecord: "approval handoff asker due_at question",
     teamwork.DiscussionRecord: "discussion opener question state participants due_at",
     teamwork.EscalationRecord: "escalation trigger about state opened_at detail",

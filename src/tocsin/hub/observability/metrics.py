@@ -56,6 +56,15 @@ class Metrics:
         self.messages_sent = counts("messages_sent", "Messages accepted.", "priority")
         self.messages_delivered = counts("messages_delivered", "Messages delivered to their recipient.", "priority")
         self.queue_depth = Gauge("queue_depth", "Messages waiting in mailboxes.", ["priority"], registry=registry)
+        self.message_bytes = Gauge(
+            "message_bytes",
+            "Bytes of payloads and metadata in the live state; the mailbox and the sender are those with the most.",
+            ["kind"],
+            registry=registry,
+        )
+        self.message_bytes_limit = Gauge(
+            "message_bytes_limit", "Limit of `message_bytes`.", ["kind"], registry=registry
+        )
         self.delivery_latency = latencies("delivery_latency", "From enqueued to offered, seconds.", "priority")
         self.priority_boosts = counts("priority_boosts", "Priority boosts of waiting messages.")
         self.priority_violations = counts("priority_violations", "Priorities lowered or refused.", "rule")
@@ -131,6 +140,16 @@ class Metrics:
                 depths[level] += depth
         for level, depth in enumerate(depths):
             self.queue_depth.labels(_NAMES[level]).set(depth)
+        volume, limits = state.volume, state.policy.limits
+        for kind, found, most in (
+            ("unsettled", volume.unsettled, limits.project_bytes_max),
+            ("mailbox", max(volume.by_recipient.values(), default=0), limits.mailbox_bytes_max),
+            ("sender", max(volume.by_sender.values(), default=0), limits.sender_bytes_max),
+            ("dead_letters", volume.dead, limits.dead_letters_bytes_max),
+            ("ended", volume.kept_bytes, state.policy.retention.settled_bytes_max),
+        ):
+            self.message_bytes.labels(kind).set(found)
+            self.message_bytes_limit.labels(kind).set(most)
         for metric in state.policy.health.limits:
             alert = state.alerts.get(metric)
             self.alerts.labels(metric).set(alert is not None and bool(alert.raised_at))

@@ -16,7 +16,7 @@ from tocsin.core.wake.reach import reach_of
 from tocsin.frames import Priority as SubscriberPriority
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.pages import in_turns, live_page
-from tocsin.hub.operations.records import by_priority, message_summary, record_of, wake_record
+from tocsin.hub.operations.records import by_priority, message_summary, record_of, unread_bytes, wake_record
 from tocsin.hub.policy_file import AdoptedPolicy, adopted_policies
 from tocsin.policies import Difference, changed_policy, differences, parse_policy
 from tocsin.wire import project as wire
@@ -88,6 +88,7 @@ async def get_status(call: Call, request: Request) -> wire.ProjectStatus:
             waiting = [sum(pair) for pair in zip(waiting, agent.mailbox.depths(), strict=True)]
         async for message in in_turns(call, state.messages.values()):
             states[message.state] = states.get(message.state, 0) + 1
+    volume, limits = state.volume, state.policy.limits
     return wire.ProjectStatus(
         project=host.project,
         condition=host.condition,
@@ -99,6 +100,12 @@ async def get_status(call: Call, request: Request) -> wire.ProjectStatus:
         states=states,
         dead_letters=len(state.dead),
         events={} if call.project.hub is None else dict(call.project.hub.metrics.totals),
+        bytes={"unsettled": volume.unsettled, "dead_letters": volume.dead, "ended": volume.kept_bytes},
+        bytes_max={
+            "unsettled": limits.project_bytes_max,
+            "dead_letters": limits.dead_letters_bytes_max,
+            "ended": state.policy.retention.settled_bytes_max,
+        },
     )
 
 
@@ -206,6 +213,7 @@ def _details(call: Call, agent: Agent) -> wire.AgentDetails:
         registered_at=as_datetime_or_none(agent.registered_at),
         reach=reach_of(state, agent),
         wake=wake_record(state.wakes.get(agent.agent), now),
+        unread=unread_bytes(state, agent.agent),
     )
 
 

@@ -8,14 +8,14 @@ from tocsin.core.agents.presence import presence
 from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
 from tocsin.core.protocol.timestamps import as_datetime_or_none
-from tocsin.core.state import Agent
+from tocsin.core.state import Agent, ProjectState
 from tocsin.core.wake.model import Waking
 from tocsin.core.wake.reach import reach_of
 from tocsin.core.wake.transitions import HOUR_US
 from tocsin.hub.project import Project
 from tocsin.journal.history import Brief, DeadLetter, Signal
 from tocsin.journal.records import life_of
-from tocsin.wire.agents import AgentRecord, WakeRecord
+from tocsin.wire.agents import AgentRecord, UnreadBytes, WakeRecord
 from tocsin.wire.explanations import Explainer
 from tocsin.wire.history import (
     DeadLetterRecord,
@@ -34,6 +34,7 @@ __all__ = [
     "message_record",
     "message_summary",
     "record_of",
+    "unread_bytes",
     "wake_record",
 ]
 
@@ -82,7 +83,14 @@ def agent_record(project: Project, agent: Agent) -> AgentRecord:
         registered_at=as_datetime_or_none(agent.registered_at),
         reach=reach_of(project.state, agent),
         wake=wake_record(project.state.wakes.get(agent.agent), project.now()),
+        unread=unread_bytes(project.state, agent.agent),
     )
+
+
+def unread_bytes(state: ProjectState, agent: str) -> UnreadBytes:
+    """Return the bytes of the unsettled messages to and from an agent."""
+    volume, limits = state.volume, state.policy.limits
+    return UnreadBytes(volume.to(agent), limits.mailbox_bytes_max, volume.of(agent), limits.sender_bytes_max)
 
 
 def wake_record(record: Waking | None, now: int) -> WakeRecord | None:

@@ -16,6 +16,13 @@ const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 /** Format a count: in full below 100,000, abbreviated above. */
 export const count = (value) => (value === null || value === undefined ? "—" : value < 100000 ? WHOLE.format(value) : COMPACT.format(value));
 
+/** Format a number of bytes in a suitable unit. */
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const unit = value > 0 ? Math.min(units.length - 1, Math.floor(Math.log2(value) / 10)) : 0;
+  return `${short(value / 1024 ** unit)} ${units[unit]}`;
+}
+
 /** Format a rate per second. */
 export const rate = (value) => (value >= 100 ? WHOLE.format(value) : value >= 10 ? value.toFixed(1) : value > 0 ? value.toFixed(2) : "0");
 

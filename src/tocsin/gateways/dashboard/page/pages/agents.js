@@ -8,7 +8,7 @@ import { MessageCell } from "../components/message-cell.js";
 import { Table } from "../components/table.js";
 import { addAgent, issueToken, renewToken, revokeTokens, useAdministered } from "../components/tokens.js";
 import { api, segment } from "../lib/api.js";
-import { LEVELS, count, levelName, moment, percent, words } from "../lib/format.js";
+import { LEVELS, bytes, count, levelName, moment, percent, words } from "../lib/format.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { live } from "../lib/live.js";
 import { useQuery } from "../lib/query.js";
@@ -205,6 +205,10 @@ function Details({ agent, reload }) {
       <//>
       <${Card} title="Waiting messages" tools=${html`<a href=${href("messages", [], { recipient: agent.agent, states: "held,queued,offered" })}>Show them</a>`}>
         <dl class="levels">${LEVELS.map((level) => html`<div key=${level}><dt><${Level} level=${level} /></dt><dd>${count(agent.waiting[level])}</dd></div>`).reverse()}</dl>
+        <dl class="budgets">
+          <${Used} label="Unread bytes to it" used=${agent.unread.mailbox_bytes} most=${agent.unread.mailbox_bytes_max} />
+          <${Used} label="Unread bytes from it" used=${agent.unread.sender_bytes} most=${agent.unread.sender_bytes_max} />
+        </dl>
       <//>
     </div>
     <div class="grid">
@@ -308,6 +312,13 @@ function Retire({ agent }) {
     go("agents");
   };
   return html`<div class="row page-foot"><${Asked} small label=${`Retire ${agent.agent} …`} tone="danger" question=${question} run=${retire} done=${`${agent.agent} was retired`} /></div>`;
+}
+
+/** Bytes of what is unread, coloured when little room is left. */
+function Used({ label, used, most }) {
+  const share = used / most;
+  return html`<dt>${label}</dt>
+    <dd><${Meter} value=${Math.min(used, most)} max=${most} label=${label} tone=${share >= 0.9 ? "bad" : share >= 0.7 ? "warn" : ""} /><span class="figure">${bytes(used)} <span class="muted">of ${bytes(most)}</span></span></dd>`;
 }
 
 function Spend({ label, left, most }) {
