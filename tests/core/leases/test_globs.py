@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.core.errors import TocsinError
-from tocsin.core.leases.glob_index import GlobIndex
 from tocsin.core.leases.globs import DEEP, intersects, matches, parse_pattern
+from tocsin.core.leases.used_patterns import UsedPatterns
 
 ALPHABET = "abc"
 NAMES = ["".join(letters) for size in (1, 2, 3) for letters in product(ALPHABET, repeat=size)]
@@ -70,29 +70,23 @@ def test_two_paths_conflict_when_a_path_matches_both(one: str, other: str) -> No
 
 
 @given(st.lists(PATTERN, max_size=25), PATTERN, st.sets(st.integers(0, 24)))
-def test_the_index_finds_exactly_what_conflicts(texts: list[str], query: str, struck: set[int]) -> None:
-    index = GlobIndex()
+def test_the_resources_in_use_find_exactly_what_conflicts(texts: list[str], query: str, struck: set[int]) -> None:
+    used = UsedPatterns()
     for number, text in enumerate(texts):
-        index.add(parse_pattern(text), ("lease", number))
+        used.hold(text, ("lease", number))
     for number in struck & set(range(len(texts))):
-        index.discard(parse_pattern(texts[number]), ("lease", number))
+        used.release(texts[number], ("lease", number))
     wanted = {
         ("lease", number)
         for number, text in enumerate(texts)
         if number not in struck and intersects(parse_pattern(text), parse_pattern(query))
     }
-    assert set(index.conflicting(parse_pattern(query))) == wanted
-
-
-@given(st.lists(PATTERN, max_size=12))
-def test_an_emptied_index_is_as_new(texts: list[str]) -> None:
-    index = GlobIndex()
-    for number, text in enumerate(texts):
-        index.add(parse_pattern(text), ("lease", number))
-    assert index.is_empty == (not texts)
-    for number, text in enumerate(texts):
-        index.discard(parse_pattern(text), ("lease", number))
-    assert index.is_empty
+    for _ in range(2):  # The second time it is known.
+        assert {key for pattern in used.conflicting(query) for key in pattern.held} == wanted
+    for number in struck & set(range(len(texts))):
+        used.queue(texts[number], ("request", number))
+        used.unqueue(texts[number], ("request", number))
+    assert {key for pattern in used.conflicting(query) for key in pattern.held} == wanted
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,31 @@ def one_segment_more(team: Team) -> Problem:
     return team.refused(acquire("x" * 150 + "/b/c"), "impl_001")
 
 
+def open_of_an_agent(team: Team) -> Problem:
+    """Those that it waits for count with those that it holds; plain patterns do not count."""
+    hold(team, "impl_002", "c/**/x")
+    hold(team, "impl_001", "a/**/x", "a/**", "a/*.py")
+    team.wait_for_lease(acquire("c/**/[xy]"), "impl_001")
+    return team.refused(acquire("e?"), "impl_001")
+
+
+def open_of_all(team: Team) -> Problem:
+    hold(team, "impl_001", "a/**/x")
+    team.wait_for_lease(acquire("a/**/[xy]"), "impl_002")
+    hold(team, "manager_001", "c/**", "c/*.py", "c.py")
+    return team.refused(acquire("e?"), "manager_001")
+
+
+def too_far(team: Team) -> Problem:
+    """It is compared with what is in use in its folder, not with itself where somebody uses it already."""
+    hold(team, "impl_001", "a/b/c", "z/b/c")
+    hold(team, "impl_001", "z/**/d")
+    hold(team, "impl_002", "a/**/d")
+    team.hold(acquire("z/b/?", wait_s=60), "impl_001")
+    hold(team, "impl_001", "a/" + "b" * 40)
+    return team.refused(acquire("a/?*?"), "impl_001")
+
+
 def seconds(field: str, value: float) -> "Ask":
     return refused(acquire("a", **{field: value}))
 
@@ -132,6 +157,69 @@ ROWS = [
         found="3",
         retryable=False,
         policy="leases: {resources_max: 2}",
+    ),
+    Refusal(
+        "characters together",
+        refused(acquire("x" * 30, "a/b/c/d")),
+        "E_ADMISSION_008",
+        ("94 ", "at most 93"),
+        found="94",
+        retryable=False,
+        policy="leases: {characters_max: 93}",
+    ),
+    Refusal(
+        "one open pattern more",
+        refused(acquire("a?", "b/*/c", "**/d", "e/**", "*.py")),
+        "E_ADMISSION_008",
+        ("3 open", "at most 2"),
+        found="3",
+        retryable=False,
+        policy="leases: {open_per_lease_max: 2}",
+    ),
+    Refusal(
+        "one wildcard more",
+        refused(acquire("a/**/?*[a-cx]")),
+        "E_LEASE_005",
+        ("'a/**/?*[a-cx]'", "5 wildcards", "at most 4"),
+        found="a/**/?*[a-cx]",
+        policy="leases: {wildcards_max: 4}",
+    ),
+    Refusal(
+        "one glob more between two",
+        refused(acquire("**/a*/b/*c/**")),
+        "E_LEASE_005",
+        ("'**/a*/b/*c/**'", "2 segments", "at most 1"),
+        found="**/a*/b/*c/**",
+    ),
+    Refusal(
+        "a long open pattern",
+        refused(acquire("x" * 100 + "/**/" + "y" * 62)),
+        "E_LEASE_005",
+        ("65 characters", "at most 64"),
+        found="x" * 100 + "/**/" + "y" * 16,
+        policy="leases: {open_length_max: 64}",
+    ),
+    Refusal(
+        "the open patterns of an agent",
+        open_of_an_agent,
+        "E_ADMISSION_008",
+        ("impl_001", "limit of 2 open patterns"),
+        policy="leases: {open_per_agent_max: 2}",
+    ),
+    Refusal(
+        "the open patterns of all",
+        open_of_all,
+        "E_ADMISSION_008",
+        ("the project", "limit of 2 open patterns"),
+        policy="leases: {open_max: 2}",
+    ),
+    Refusal(
+        "an open pattern that reaches too far",
+        too_far,
+        "E_ADMISSION_008",
+        ("'a/?*?'", "too many resources"),
+        found="a/?*?",
+        policy="leases: {reach_max: 103}",
     ),
     Refusal("named twice", refused(acquire("a", "b", "a")), "E_LEASE_005", ("'a'", "twice"), found="a"),
     Refusal(

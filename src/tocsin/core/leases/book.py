@@ -14,22 +14,17 @@ change can affect, which are noted as `unsettled`. All of it is derived from the
 
 from collections.abc import Iterable
 
-from tocsin.core.leases.glob_index import GlobIndex
-from tocsin.core.leases.globs import Pattern, Segment, intersects, parse_pattern
+from tocsin.core.leases.globs import exact_pattern
 from tocsin.core.leases.model import Claim, Contention, LapsedLease, Lease, LeaseRequest, Obstacles
+from tocsin.core.leases.used_patterns import Key, UsedPatterns
 from tocsin.core.waiting.graph import Wait, WaitGraph, wait_key
 
-__all__ = ["LeaseBook", "claims_of", "conflict"]
+__all__ = ["LeaseBook", "claims_of"]
 
 
 def claims_of(exclusive: Iterable[str], shared: Iterable[str]) -> tuple[Claim, ...]:
     """Return claims for exclusive and shared resources."""
     return (*[Claim(resource, False) for resource in exclusive], *[Claim(resource, True) for resource in shared])
-
-
-def conflict(one: Claim, other: Claim) -> bool:
-    """Return whether two agents cannot have both claims at once."""
-    return not (one.shared and other.shared) and intersects(parse_pattern(one.resource), parse_pattern(other.resource))
 
 
 class LeaseBook:
@@ -48,32 +43,57 @@ class LeaseBook:
         self.unsettled: dict[str, None] = {}
         #: Requests that can be granted.
         self.ready: dict[str, None] = {}
-        self._held_index = GlobIndex()
-        self._queue_index = GlobIndex()
+        #: The resources of both.
+        self.patterns = UsedPatterns()
+        #: Number of open patterns that each agent holds or waits for, and of those of all agents.
+        self.open_by_agent: dict[str, int] = {}
+        self.open_count = 0
         #: For each resource of a request, the number of other agents' claims that hold it.
         self._held: dict[str, list[int]] = {}
+
+    def _holding(self, resource: str) -> list[Key]:
+        """Return the claims of leases that overlap with a resource."""
+        return [key for used in self.patterns.conflicting(resource) for key in used.held]
+
+    def _queued(self, resource: str) -> list[Key]:
+        """Return the claims of queued requests that overlap with a resource."""
+        return [key for used in self.patterns.conflicting(resource) for key in used.queued]
 
     def hold(self, lease: Lease) -> None:
         """Add a lease."""
         self.leases[lease.lease] = lease
         self.by_agent.setdefault(lease.holder, {})[lease.lease] = None
         for number, claim in enumerate(lease.claims):
-            self._held_index.add(parse_pattern(claim.resource), (lease.lease, number))
+            self.patterns.hold(claim.resource, (lease.lease, number))
+        self._count_open(lease.holder, lease.claims, 1)
         self._count(lease.holder, lease.claims, 1)
 
     def release(self, lease: Lease, resources: Iterable[str]) -> None:
         """Remove some resources of a lease; the lease itself once none is left."""
         gone = {*resources}
-        for number, claim in enumerate(lease.claims):
-            self._held_index.discard(parse_pattern(claim.resource), (lease.lease, number))
         released = tuple(claim for claim in lease.claims if claim.resource in gone)
+        self._count_open(lease.holder, released, -1)
+        for number, claim in enumerate(lease.claims):
+            self.patterns.release(claim.resource, (lease.lease, number))
         lease.claims = tuple(claim for claim in lease.claims if claim.resource not in gone)
         for number, claim in enumerate(lease.claims):
-            self._held_index.add(parse_pattern(claim.resource), (lease.lease, number))
+            self.patterns.hold(claim.resource, (lease.lease, number))
         if not lease.claims:
             del self.leases[lease.lease]
             self._forget(lease.holder, lease.lease)
         self._count(lease.holder, released, -1)
+
+    def _count_open(self, agent: str, claims: tuple[Claim, ...], step: int) -> None:
+        """Update the numbers of open patterns; the claims must be in use."""
+        change = step * self.patterns.count_open([claim.resource for claim in claims])
+        if not change:
+            return
+        self.open_count += change
+        now = self.open_by_agent.get(agent, 0) + change
+        if now:
+            self.open_by_agent[agent] = now
+        else:
+            del self.open_by_agent[agent]
 
     def _forget(self, agent: str, lease: str) -> None:
         mine = self.by_agent[agent]
@@ -85,7 +105,7 @@ class LeaseBook:
         """Update the queued requests after something was granted or released."""
         turned: dict[str, None] = {}
         for claim in claims:
-            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource)):
+            for name, number in self._queued(claim.resource):
                 request = self.queue[name]
                 wanted = request.claims[number]
                 if request.agent == holder or (wanted.shared and claim.shared):
@@ -104,7 +124,7 @@ class LeaseBook:
             self._unsettle(resource)
 
     def _unsettle(self, resource: str) -> None:
-        for name, _ in self._queue_index.conflicting(parse_pattern(resource)):
+        for name, _ in self._queued(resource):
             self.unsettled[name] = None
 
     def enter(self, request: LeaseRequest) -> None:
@@ -114,7 +134,8 @@ class LeaseBook:
         self.by_agent.setdefault(request.agent, {})[request.lease] = None
         self._held[request.lease] = obstacles.held
         for number, claim in enumerate(request.claims):
-            self._queue_index.add(parse_pattern(claim.resource), (request.lease, number))
+            self.patterns.queue(claim.resource, (request.lease, number))
+        self._count_open(request.agent, request.claims, 1)
         self._waits.add(
             Wait(
                 request.agent,
@@ -134,8 +155,9 @@ class LeaseBook:
         """Remove a request from the queue."""
         for claim in request.claims:
             self._unsettle(claim.resource)
+        self._count_open(request.agent, request.claims, -1)
         for number, claim in enumerate(request.claims):
-            self._queue_index.discard(parse_pattern(claim.resource), (request.lease, number))
+            self.patterns.unqueue(claim.resource, (request.lease, number))
         self._waits.drop(self.wait_of(request))
         del self._held[request.lease]
         del self.queue[request.lease]
@@ -186,7 +208,7 @@ class LeaseBook:
         held: list[int] = []
         for claim in request.claims:
             count = 0
-            for name, number in self._held_index.conflicting(parse_pattern(claim.resource)):
+            for name, number in self._holding(claim.resource):
                 lease = self.leases[name]
                 if lease.holder != request.agent and not (claim.shared and lease.claims[number].shared):
                     holders[lease.holder] = holders.get(lease.holder, 0) + 1
@@ -203,7 +225,7 @@ class LeaseBook:
         reserving: dict[str, None] = {}
         passed: dict[str, int] = {}
         for claim in request.claims:
-            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource)):
+            for name, number in self._queued(claim.resource):
                 other = self.queue[name]
                 if other.agent == request.agent or (claim.shared and other.claims[number].shared):
                     continue
@@ -220,7 +242,7 @@ class LeaseBook:
         before = {
             name
             for claim in request.claims
-            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource))
+            for name, number in self._queued(claim.resource)
             if not (claim.shared and self.queue[name].claims[number].shared)
             and self.queue[name].agent != request.agent
             and self.order(self.queue[name]) < mine
@@ -229,19 +251,37 @@ class LeaseBook:
 
     def waiting_for(self, resource: str) -> list[LeaseRequest]:
         """Return the queued requests that overlap with a resource, in queue order."""
-        found = {name for name, _ in self._queue_index.conflicting(parse_pattern(resource))}
+        found = {name for name, _ in self._queued(resource)}
         return sorted((self.queue[name] for name in found), key=self.order)
 
     def holding(self, resource: str) -> list[Lease]:
         """Return the leases that overlap with a resource, oldest first."""
-        found = {name for name, _ in self._held_index.conflicting(parse_pattern(resource))}
+        found = {name for name, _ in self._holding(resource)}
         return sorted((self.leases[name] for name in found), key=lambda lease: lease.seq)
+
+    def blocking(self, request: LeaseRequest, holder: str) -> dict[str, tuple[str, ...]]:
+        """Return the leases of an agent that block a request, each with the resources that do."""
+        found: dict[str, set[int]] = {}
+        for claim in request.claims:
+            for name, number in self._holding(claim.resource):
+                lease = self.leases[name]
+                if lease.holder == holder and not (claim.shared and lease.claims[number].shared):
+                    found.setdefault(name, set()).add(number)
+        return {
+            name: tuple([self.leases[name].claims[number].resource for number in sorted(found[name])])
+            for name in self.by_agent.get(holder, ())
+            if name in found
+        }
+
+    def overlapping(self, resources: Iterable[str]) -> set[str]:
+        """Return the held or requested resources that overlap with some resources."""
+        return {used.pattern.text for resource in resources for used in self.patterns.conflicting(resource)}
 
     def contended_resources(self, request: LeaseRequest, depth: int) -> list[str]:
         """Return the resources that block a request and whose holders at least `depth` waits are for."""
         found: dict[str, None] = {}
         for claim in request.claims:
-            for name, number in self._held_index.conflicting(parse_pattern(claim.resource)):
+            for name, number in self._holding(claim.resource):
                 lease = self.leases[name]
                 if lease.holder == request.agent or len(self._waits.upon.get(lease.holder, ())) < depth:
                     continue
@@ -252,15 +292,13 @@ class LeaseBook:
 
     def contention(self, resource: str, but: str = "") -> Contention:
         """Return who waits for a resource held under this name; `but` leaves one request out."""
-        pattern = parse_pattern(resource)
-        held: list[tuple[str, bool]] = []
-        for name, number in self._held_index.conflicting(pattern):
-            claim = self.leases[name].claims[number]
-            if claim.resource == resource:
-                held.append((self.leases[name].holder, claim.shared))
+        held = [
+            (self.leases[name].holder, self.leases[name].claims[number].shared)
+            for name, number in self.patterns.held_as(resource)
+        ]
         waiting: list[LeaseRequest] = []
         alone: set[str] = set()
-        for name, number in self._queue_index.conflicting(pattern) if held else ():
+        for name, number in self._queued(resource) if held else ():
             request = self.queue[name]
             shared = request.claims[number].shared
             if name != but and any(agent != request.agent and not (shared and also) for agent, also in held):
@@ -273,8 +311,8 @@ class LeaseBook:
 
     def covering(self, path: str) -> list[tuple[Lease, int]]:
         """Return the leases that cover an exact path, oldest first, each with the number of the claim that does."""
-        exact = Pattern(path, tuple(map(Segment, path.split("/"))))
-        found = [(self.leases[name], number) for name, number in self._held_index.conflicting(exact)]
+        keys = [key for used in self.patterns.covering(exact_pattern(path)) for key in used.held]
+        found = [(self.leases[name], number) for name, number in keys]
         return sorted(found, key=lambda entry: (entry[0].seq, entry[1]))
 
     def settle_places(self, overtakes_max: int) -> None:
@@ -298,7 +336,7 @@ class LeaseBook:
         resources = dict.fromkeys([claim.resource for name in self.unsettled for claim in self.queue[name].claims])
         orders: dict[str, tuple[int, int]] = {}
         for resource in resources:
-            entries = list(self._queue_index.conflicting(parse_pattern(resource)))
+            entries = self._queued(resource)
             for name, _ in entries:
                 if name not in orders:
                     orders[name] = self.order(self.queue[name])

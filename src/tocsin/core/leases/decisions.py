@@ -12,11 +12,10 @@ from tocsin.core import events as ev
 from tocsin.core.commands import AcquireLease, ForceRelease, LeaseRecord, Released, ReleaseLease, RenewLease
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.core.leases.book import claims_of
-from tocsin.core.leases.globs import Pattern, parse_pattern
+from tocsin.core.leases.limits import check_room, checked_claims
 from tocsin.core.leases.model import Claim, Lease, LeaseRequest, Obstacles
 from tocsin.core.leases.transitions import end_request, grant, lapse, release, warn
-from tocsin.core.policy import Policy, microseconds
+from tocsin.core.policy import microseconds
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.state import Agent, ProjectState
@@ -24,7 +23,6 @@ from tocsin.core.waiting.deadlock import cycle_text
 from tocsin.core.waiting.resolution import settle
 
 __all__ = [
-    "checked_resource",
     "decide_acquire",
     "decide_force",
     "decide_release",
@@ -41,7 +39,7 @@ _LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 def decide_acquire(decision: Decision, command: AcquireLease) -> LeaseRecord:
     """Grant a lease, queue the request, or refuse it."""
     me = decision.me()
-    claims = _checked_claims(decision, command)
+    claims = checked_claims(decision, command)
     ttl_s = _seconds(
         command.ttl_s, decision.policy.leases.ttl_default_s, decision.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3
     )
@@ -55,9 +53,11 @@ def decide_acquire(decision: Decision, command: AcquireLease) -> LeaseRecord:
     lease = command.lease or decision.ids.fresh("lse", decision.now)
     until = decision.now + microseconds(wait_s)
     request = LeaseRequest(lease, me.agent, claims, level, ttl_s, decision.now, until, decision.state.seq + 1)
-    obstacles = decision.state.leases.obstacles(request, decision.policy.leases.overtakes_max)
     try:
-        _check_room(decision, me, request, obstacles, wait_s)
+        check_room(decision, me, request)
+        obstacles = decision.state.leases.obstacles(request, decision.policy.leases.overtakes_max)
+        if not obstacles.is_free:
+            _check_wait(decision, request, obstacles, wait_s)
     except TocsinError as error:
         names = _split(claims)
         decision.emit(ev.LeaseRefused(decision.now, me.agent, *names, error.problem.code, error.problem.detail))
@@ -68,38 +68,6 @@ def decide_acquire(decision: Decision, command: AcquireLease) -> LeaseRecord:
         _wait(decision, request, obstacles)
     settle(decision)
     return _outcome(decision, request)
-
-
-def _checked_claims(decision: Decision, command: AcquireLease) -> tuple[Claim, ...]:
-    limits = decision.policy.leases
-    names = (*command.exclusive, *command.shared)
-    if not names:
-        raise refusal(
-            "E_LEASE_005",
-            "no resource is named: name at least one",
-            field="$.exclusive",
-            expected="at least one resource",
-        )
-    if len(names) > limits.resources_max:
-        detail = f"{len(names)} resources are too many for one lease: at most {limits.resources_max}"
-        raise refusal("E_ADMISSION_008", detail, found=str(len(names)), retryable=False)
-    for name in names:
-        checked_resource(name, decision.policy)
-        if names.count(name) > 1:
-            raise refusal("E_LEASE_005", f"{name[:120]!r} is named twice", found=name[:120])
-    return claims_of(command.exclusive, command.shared)
-
-
-def checked_resource(name: str, policy: Policy) -> Pattern:
-    """Parse a resource; refuse one that is too long or invalid."""
-    limits = policy.leases
-    if len(name) > limits.resource_length_max:
-        detail = f"a resource of {len(name)} characters is too long: at most {limits.resource_length_max}"
-        raise refusal("E_LEASE_005", detail, found=name[:120])
-    pattern = parse_pattern(name)
-    if len(pattern.segments) > limits.segments_max:
-        raise refusal("E_LEASE_005", f"{name[:120]!r} has more than {limits.segments_max} segments", found=name[:120])
-    return pattern
 
 
 def _seconds(value: float | None, default: float, most: float, field: str, *, least: float) -> float:
@@ -165,19 +133,9 @@ def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tupl
     )
 
 
-def _check_room(decision: Decision, me: Agent, request: LeaseRequest, obstacles: Obstacles, wait_s: float) -> None:
-    """Refuse a request over a limit, and one that is not free and may not wait."""
+def _check_wait(decision: Decision, request: LeaseRequest, obstacles: Obstacles, wait_s: float) -> None:
+    """Refuse a request that is not free and may not wait."""
     book, limits = decision.state.leases, decision.policy.leases
-    if len(book.by_agent.get(me.agent, ())) >= limits.per_agent_max:
-        raise refusal(
-            "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.per_agent_max} leases and requests"
-        )
-    if len(book.leases) + len(book.queue) >= limits.leases_max:
-        raise refusal(
-            "E_ADMISSION_008", f"the project has reached its limit of {limits.leases_max} leases and requests"
-        )
-    if obstacles.is_free:
-        return
     if not wait_s:
         by = sorted({*obstacles.holders, *obstacles.ahead})
         wanted = ", ".join(claim.resource for claim in request.claims[:3])
@@ -264,11 +222,12 @@ def decide_release(decision: Decision, command: ReleaseLease) -> Released:
     for resource in command.resources:
         if resource not in held:
             raise refusal("E_LEASE_001", f"{me.agent} does not hold {resource[:120]!r}", found=resource[:120])
+    wanted = dict.fromkeys(command.resources)
     for lease in mine:
-        freed = tuple(claim.resource for claim in lease.claims if claim.resource in command.resources)
+        freed = tuple(claim.resource for claim in lease.claims if claim.resource in wanted)
         if freed:
             release(decision, lease, freed, "released", "")
-    return Released(tuple(dict.fromkeys(command.resources)))
+    return Released(tuple(wanted))
 
 
 def decide_force(decision: Decision, command: ForceRelease) -> Released:

@@ -1,191 +1,172 @@
-"""Index of resource patterns that finds those that conflict with a given one.
+"""Index of plain resource patterns that finds those that conflict with a given one.
 
-Theory of operation. Patterns are a trie of segments. A query walks it with a pattern of its own, keeping pairs of a
-node and a position in the query; `**` on either side lets the other side take any number of steps. At a node an exact
-segment is one look-up. Globs at a node are grouped by their literal prefix, so an exact segment looks up each of its
-own prefixes and meets only globs that could match; those that begin with a wildcard are grouped by their literal
-suffix. The exact names and the prefixes at a node are also kept sorted, so a glob with a literal prefix meets only
-names that begin with it.
+Theory of operation. Patterns are a trie of their folders. A node has the exact names and the `**` that end there, and
+the globs of its own segment below it: those with a single star. An exact name looks up its own prefixes among the
+prefixes of the globs, then its suffixes among the suffixes of those; a glob walks over the names that begin as it does.
+`**` takes all that is below its folder. So a search visits little more than what it finds.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from tocsin.core.leases.globs import DEEP, Pattern, Segment, segments_meet
+from tocsin.core.leases.globs import Pattern, Segment, segments_meet
 
-__all__ = ["GlobIndex", "Key"]
-
-#: Owner of a pattern, and the pattern's number among the owner's.
-Key = tuple[str, int]
+__all__ = ["GlobIndex"]
 
 
 class _Node:
-    """Children and entries of one trie node."""
+    """One folder or name: what ends here, and what is below."""
 
-    __slots__ = ("deep", "entries", "exact", "globs", "names", "parent", "segment", "starts")
+    __slots__ = ("deep", "exact", "globs", "name", "names", "nodes", "parent", "prefixes")
 
-    def __init__(self, parent: "_Node | None", segment: Segment | None) -> None:
+    def __init__(self, parent: "_Node | None", name: str) -> None:
         self.parent = parent
-        self.segment = segment
-        #: Children by exact segment, and their names in sorted order.
-        self.exact: dict[str, _Node] = {}
+        self.name = name
+        #: Texts of the exact patterns, and of those with `**`, that end here.
+        self.exact: dict[str, None] = {}
+        self.deep: dict[str, None] = {}
+        #: Nodes below, and their names in sorted order.
+        self.nodes: dict[str, _Node] = {}
         self.names: list[str] = []
-        #: Children by glob, grouped by literal prefix, or by literal suffix if the glob begins with a wildcard.
-        self.globs: dict[tuple[str, bool], dict[str, _Node]] = {}
-        self.starts: list[str] = []
-        #: Child after `**`.
-        self.deep: _Node | None = None
-        #: Keys of the patterns that end here.
-        self.entries: dict[Key, None] = {}
+        #: Globs of the segments below, with their texts: by prefix, then by suffix. The prefixes are also kept sorted.
+        self.globs: dict[str, dict[str, dict[str, Segment]]] = {}
+        self.prefixes: list[str] = []
 
     @property
     def is_empty(self) -> bool:
-        return not (self.entries or self.exact or self.globs or self.deep)
-
-
-def _bucket(segment: Segment) -> tuple[str, bool]:
-    """Return the group of a glob: its literal prefix, or its suffix."""
-    return (segment.prefix, True) if segment.prefix else (segment.suffix, False)
+        return not (self.exact or self.deep or self.nodes or self.globs)
 
 
 class GlobIndex:
-    """Patterns with their keys."""
+    """Plain patterns, by their text."""
 
     def __init__(self) -> None:
-        self._root = _Node(None, None)
+        self._root = _Node(None, "")
 
     @property
     def is_empty(self) -> bool:
         """Return whether it is as new: it has no patterns, and nothing is left of those that it had."""
         root = self._root
-        return root.is_empty and not (root.names or root.starts)
+        return root.is_empty and not (root.names or root.prefixes)
 
-    def add(self, pattern: Pattern, key: Key) -> None:
-        """Add a pattern for a key; adding the same pair again changes nothing."""
+    def add(self, pattern: Pattern) -> None:
+        """Add a pattern."""
         node = self._root
-        for segment in pattern.segments:
-            node = self._child(node, segment) or self._grow(node, segment)
-        node.entries[key] = None
+        for name in pattern.folder:
+            child = node.nodes.get(name)
+            if child is None:
+                child = node.nodes[name] = _Node(node, name)
+                insort(node.names, name)
+            node = child
+        if pattern.last is not None:
+            _add_glob(node, pattern.last, pattern.text)
+        elif pattern.is_deep:
+            node.deep[pattern.text] = None
+        else:
+            node.exact[pattern.text] = None
 
-    def discard(self, pattern: Pattern, key: Key) -> None:
-        """Remove a pair, and the nodes that only it needed."""
-        node: _Node | None = self._root
-        for segment in pattern.segments:
-            node = self._child(node, segment) if node is not None else None
-        if node is None:
-            return
-        node.entries.pop(key, None)
-        while node.is_empty and node.parent is not None and node.segment is not None:
-            self._cut(node.parent, node.segment)
+    def discard(self, pattern: Pattern) -> None:
+        """Remove a pattern that it has, and the nodes that only this one needed."""
+        node = self._root
+        for name in pattern.folder:
+            node = node.nodes[name]
+        if pattern.last is not None:
+            _discard_glob(node, pattern.last, pattern.text)
+        elif pattern.is_deep:
+            del node.deep[pattern.text]
+        else:
+            del node.exact[pattern.text]
+        while node.is_empty and node.parent is not None:
+            del node.parent.nodes[node.name]
+            del node.parent.names[bisect_left(node.parent.names, node.name)]
             node = node.parent
 
-    @staticmethod
-    def _child(node: _Node, segment: Segment) -> _Node | None:
-        if segment.text == DEEP:
-            return node.deep
-        if not segment.is_glob:
-            return node.exact.get(segment.text)
-        bucket = node.globs.get(_bucket(segment))
-        return None if bucket is None else bucket.get(segment.text)
+    def conflicting(self, pattern: Pattern) -> Iterator[str]:
+        """Iterate over the texts of the patterns with a name in common with a plain one.
 
-    @staticmethod
-    def _grow(node: _Node, segment: Segment) -> _Node:
-        child = _Node(node, segment)
-        if segment.text == DEEP:
-            node.deep = child
-        elif not segment.is_glob:
-            node.exact[segment.text] = child
-            insort(node.names, segment.text)
-        else:
-            bucket = _bucket(segment)
-            if bucket not in node.globs:
-                node.globs[bucket] = {}
-                if bucket[1]:
-                    insort(node.starts, bucket[0])
-            node.globs[bucket][segment.text] = child
-        return child
-
-    @staticmethod
-    def _cut(node: _Node, segment: Segment) -> None:
-        if segment.text == DEEP:
-            node.deep = None
-        elif not segment.is_glob:
-            del node.exact[segment.text]
-            del node.names[bisect_left(node.names, segment.text)]
-        else:
-            bucket = _bucket(segment)
-            del node.globs[bucket][segment.text]
-            if not node.globs[bucket]:
-                del node.globs[bucket]
-                if bucket[1]:
-                    del node.starts[bisect_left(node.starts, bucket[0])]
-
-    def conflicting(self, pattern: Pattern) -> dict[Key, None]:
-        """Return the keys of all patterns that have a matching name in common with this one."""
-        segments = pattern.segments
-        last = len(segments)
-        found: dict[Key, None] = {}
-        pending: list[tuple[_Node, int]] = [(self._root, 0)]
-        seen: set[tuple[int, int]] = set()
-        for node, place in pending:
-            if (id(node), place) in seen:
-                continue
-            seen.add((id(node), place))
-            if node.deep is not None:
-                pending.append((node.deep, place))
-            absorbs = node.segment is not None and node.segment.text == DEEP
-            if place == last:
-                found.update(node.entries)
-                continue
-            segment = segments[place]
-            if absorbs:
-                pending.append((node, place + 1))
-            if segment.text == DEEP:
-                pending.append((node, place + 1))
-                pending.extend([(child, place) for child in node.exact.values()])
-                for bucket in node.globs.values():
-                    pending.extend([(child, place) for child in bucket.values()])
-            elif not (node.exact or node.globs):
-                continue
-            elif segment.is_glob:
-                pending.extend((child, place + 1) for child in _meeting_glob(node, segment))
-            else:
-                pending.extend((child, place + 1) for child in _meeting_name(node, segment))
-        return found
+        For an open pattern, these are the patterns that may have one: all that conflict with its folder and `**`.
+        """
+        node: _Node | None = self._root
+        whole = pattern.is_deep or pattern.is_open
+        left = len(pattern.folder)
+        for name in pattern.folder:
+            if node is None:
+                return
+            yield from node.deep
+            left -= 1
+            if not left and pattern.last is None:
+                yield from _globs_of_name(node, name)
+            node = node.nodes.get(name)
+        if node is None:
+            return
+        if whole:
+            yield from _below(node)
+            return
+        yield from node.deep
+        if pattern.last is None:
+            yield from node.exact
+            return
+        for name in _beginning_with(node.names, pattern.last.prefix):
+            if name.endswith(pattern.last.suffix) and len(name) >= pattern.last.form.size:
+                yield from node.nodes[name].exact
+                yield from node.nodes[name].deep
+        yield from _globs_of_glob(node, pattern.last)
 
 
-def _meeting_name(node: _Node, segment: Segment) -> Iterator[_Node]:
-    """Iterate over the children that an exact segment matches."""
-    child = node.exact.get(segment.text)
-    if child is not None:
-        yield child
+def _add_glob(node: _Node, glob: Segment, text: str) -> None:
+    suffixes = node.globs.get(glob.prefix)
+    if suffixes is None:
+        suffixes = node.globs[glob.prefix] = {}
+        insort(node.prefixes, glob.prefix)
+    suffixes.setdefault(glob.suffix, {})[text] = glob
+
+
+def _discard_glob(node: _Node, glob: Segment, text: str) -> None:
+    suffixes = node.globs[glob.prefix]
+    del suffixes[glob.suffix][text]
+    if not suffixes[glob.suffix]:
+        del suffixes[glob.suffix]
+    if not suffixes:
+        del node.globs[glob.prefix]
+        del node.prefixes[bisect_left(node.prefixes, glob.prefix)]
+
+
+def _globs_of_name(node: _Node, name: str) -> Iterator[str]:
+    """Iterate over the globs below a node that match a name."""
+    few = len(node.prefixes) <= len(name)
+    for prefix in node.prefixes if few else [name[:end] for end in range(len(name) + 1)]:
+        if not name.startswith(prefix):
+            continue
+        suffixes = node.globs.get(prefix, {})
+        longest = len(name) - len(prefix)
+        few = len(suffixes) <= longest
+        for suffix in suffixes if few else [name[len(name) - size :] for size in range(longest + 1)]:
+            if len(suffix) <= longest and name.endswith(suffix):
+                yield from suffixes.get(suffix, ())
+
+
+def _globs_of_glob(node: _Node, glob: Segment) -> Iterator[str]:
+    """Iterate over the globs below a node that have a name in common with a glob."""
     if not node.globs:
         return
-    text = segment.text
-    keys = [(text[:end], True) for end in range(1, len(text) + 1)] if node.starts else []
-    if len(node.globs) > len(node.starts):
-        keys += [(text[start:], False) for start in range(len(text) + 1)]
-    for key in keys:
-        for glob in node.globs.get(key, {}).values():
-            if glob.segment is not None and segments_meet(glob.segment, segment):
-                yield glob
+    prefixes = [glob.prefix[:end] for end in range(len(glob.prefix))]
+    for prefix in (*prefixes, *_beginning_with(node.prefixes, glob.prefix)):
+        for texts in node.globs.get(prefix, {}).values():
+            for text, other in texts.items():
+                if segments_meet(glob, other):
+                    yield text
 
 
-def _meeting_glob(node: _Node, segment: Segment) -> Iterator[_Node]:
-    """Iterate over the children that have a name in common with a glob."""
-    for name in _beginning_with(node.names, segment.prefix):
-        child = node.exact[name]
-        if child.segment is not None and segments_meet(segment, child.segment):
-            yield child
-    if not node.globs:
-        return
-    starts = {segment.prefix[:end] for end in range(1, len(segment.prefix))}
-    keys = [(start, True) for start in {*starts, *_beginning_with(node.starts, segment.prefix)}]
-    keys += [key for key in node.globs if not key[1]]
-    for key in keys:
-        for glob in node.globs.get(key, {}).values():
-            if glob.segment is not None and segments_meet(segment, glob.segment):
-                yield glob
+def _below(node: _Node) -> Iterator[str]:
+    """Iterate over all that ends at a node or below."""
+    pending = [node]
+    for node in pending:
+        yield from node.exact
+        yield from node.deep
+        for suffixes in node.globs.values():
+            for texts in suffixes.values():
+                yield from texts
+        pending.extend(node.nodes.values())
 
 
 def _beginning_with(ordered: list[str], prefix: str) -> Iterator[str]:

@@ -1,73 +1,106 @@
-"""Resource patterns: parsing, matching, and the test whether two patterns overlap.
+"""Resource patterns: their grammar, and the test whether two of them overlap.
 
 A resource is segments between slashes. In a segment `*` is any characters, `?` is one, `[a-z]` is one of a class,
 `[!a-z]` one that is not in it, `[*]` is a star itself. `**` is a segment of its own and is any number of segments, none
 included, so `src/api/**` covers `src/api` and all below it. A resource without any of those is an exact name, and need
 not be a path. Nothing here touches files.
 
-Two patterns conflict when some name matches both. Segments are compared as automata, both at once, so the answer is
-exact even for two globs.
+Two patterns conflict when some name matches both; the answer is exact, also for two globs. A pattern is a sequence of
+segments with `**` in between, a glob of one segment a sequence of characters with `*` in between; `sequences` says how
+two of either are compared.
+
+A *plain* pattern is an exact name, or exact segments followed by one `**` or by one segment with a single star, such as
+`src/api/**` and `src/*.py`. An index finds what conflicts with it (`tocsin.core.leases.glob_index`). Any other pattern
+is *open*: it has to be compared with others one by one, so the policy limits open patterns in number, length and
+wildcards.
 """
 
-from functools import lru_cache
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from tocsin.core.errors import refusal
+from tocsin.core.leases.characters import ANY, Part, PartPlaces, merged_ranges, parts_overlap, ranges_without
+from tocsin.core.leases.sequences import Form, Places, form_of, forms_meet
 
-__all__ = ["DEEP", "Pattern", "Segment", "intersects", "matches", "parse_pattern"]
+__all__ = ["DEEP", "Pattern", "Segment", "exact_pattern", "intersects", "matches", "parse_pattern", "segments_meet"]
 
 #: Segment that matches any number of segments.
-DEEP = "**"
+DEEP: Final = "**"
 _SPECIAL = frozenset("*?[]")
-_LAST = 0x10FFFF
-#: Sorted, disjoint ranges of code points, both ends included.
-Ranges = tuple[tuple[int, int], ...]
-#: Every character that a segment may hold.
-_ANY: Ranges = ((0, ord("/") - 1), (ord("/") + 1, _LAST))
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One segment of a pattern."""
+    """One segment of a pattern, other than `**`."""
 
+    #: The only name that matches, or the text of a glob.
     text: str
-    #: For a glob, its parts in order: ranges of one character, or null for any number of characters.
-    parts: tuple[Ranges | None, ...] | None = None
+    form: Form
+    is_glob: bool = False
     #: Literal prefix and suffix of every name that matches.
     prefix: str = ""
     suffix: str = ""
+    #: Number of wildcards: stars, question marks, and the characters and ranges of classes.
+    wildcards: int = 0
 
     @property
-    def is_glob(self) -> bool:
-        """Return whether the segment is a glob."""
-        return self.parts is not None
+    def is_plain(self) -> bool:
+        """Return whether its prefix and suffix say all: it is exact, or has a single star and no other wildcard."""
+        return not self.is_glob or (self.wildcards == 1 and self.form.middle is not None)
 
 
 class Pattern(msgspec.Struct, frozen=True):
     """A parsed resource."""
 
     text: str
-    segments: tuple[Segment, ...]
+    form: Form
+    #: Exact segments before the first segment with a wildcard.
+    folder: tuple[str, ...]
+    #: The glob after the folder, if the pattern is plain and ends in one.
+    last: Segment | None
+    #: Whether a plain pattern ends with `**` after its folder.
+    is_deep: bool
+    #: Whether it must be compared with other patterns one by one.
+    is_open: bool
+    #: Number of segments, and of wildcards in all of them.
+    depth: int
+    wildcards: int
 
-    @property
-    def is_glob(self) -> bool:
-        """Return whether it can match more than one name."""
-        return any(segment.text == DEEP or segment.is_glob for segment in self.segments)
 
-
-@lru_cache(maxsize=65536)
 def parse_pattern(text: str) -> Pattern:
     """Parse a resource; refuse an invalid one with the reason."""
     if not text or text != text.strip():
         raise _invalid(text, "it is empty, or begins or ends with a space", "a name, or a path with globs")
-    if any(ord(character) < 32 or ord(character) == 127 for character in text) or not text.isprintable():
+    if not text.isprintable():
         raise _invalid(text, "it has characters that are not printable", "printable characters")
     names = text.split("/")
     if any(name in ("", ".", "..") for name in names):
         raise _invalid(
             text, "it has an empty segment, `.` or `..`", "a path from the project's root, such as src/api/**"
         )
-    return Pattern(text, tuple(_segment(text, name) for name in names))
+    return _pattern(text, [None if name == DEEP else _segment(text, name) for name in names])
+
+
+def exact_pattern(path: str) -> Pattern:
+    """Return the pattern of an exact path, such as that of a file; nothing in it is special."""
+    return _pattern(path, [_exact(name) for name in path.split("/")])
+
+
+def _pattern(text: str, segments: list[Segment | None]) -> Pattern:
+    folder: list[str] = []
+    for segment in segments:
+        if segment is None or segment.is_glob:
+            break
+        folder.append(segment.text)
+    rest = segments[len(folder) :]
+    last = rest[0] if len(rest) == 1 else None
+    is_deep = len(rest) == 1 and last is None
+    is_open = len(rest) > 1 or (last is not None and not last.is_plain)
+    wildcards = sum(1 if segment is None else segment.wildcards for segment in rest)
+    return Pattern(
+        text, form_of(segments), tuple(folder), None if is_open else last, is_deep, is_open, len(segments), wildcards
+    )
 
 
 def _invalid(text: str, why: str, expected: str) -> Exception:
@@ -75,55 +108,66 @@ def _invalid(text: str, why: str, expected: str) -> Exception:
     return refusal("E_LEASE_005", f"{shown!r} is not a valid resource: {why}", found=shown, expected=expected)
 
 
-@lru_cache(maxsize=65536)
+def _exact(name: str) -> Segment:
+    return Segment(name, Form(name, None, (), len(name)), False, name, name)
+
+
 def _segment(text: str, name: str) -> Segment:
-    if name == DEEP or not _SPECIAL & {*name}:
-        return Segment(name)
+    if not _SPECIAL & {*name}:
+        return _exact(name)
     if DEEP in name:
         raise _invalid(text, "`**` must be a segment of its own", "`**` between slashes, or a single `*`")
-    parts: list[Ranges | None] = []
-    index = 0
+    parts: list[Part | None] = []
+    wildcards = index = 0
     while index < len(name):
         character = name[index]
         if character == "*":
             parts.append(None)
+            wildcards += 1
         elif character == "?":
-            parts.append(_ANY)
+            parts.append(ANY)
+            wildcards += 1
         elif character == "[":
             # A bracket directly after the opening one, or after its `!`, is a member of the class.
             first = index + 2 if name[index + 1 : index + 2] == "!" else index + 1
             end = name.find("]", first + 1)
             if end < 0:
                 raise _invalid(text, "`[` has no closing `]`", "`[abc]`, or `[[]` for the character itself")
-            parts.append(_class(text, name[first:end], negated=first == index + 2))
+            part = _class(text, name[first:end], negated=first == index + 2)
+            parts.append(part)
+            wildcards += 0 if isinstance(part, str) else len(part)
             index = end
         elif character == "]":
             raise _invalid(text, "`]` has no opening `[`", "`[]]` for the character itself")
         else:
-            parts.append(((ord(character), ord(character)),))
+            parts.append(character)
         index += 1
-    literals = [_literal(part) for part in parts]
-    prefix = "".join(_until_wild(literals))
-    suffix = "".join(reversed(_until_wild(literals[::-1]))) if None in literals else prefix
-    return Segment(name, tuple(parts), prefix, suffix)
+    prefix, suffix = _literal(parts), _literal(parts[::-1])[::-1]
+    if not wildcards:
+        return _exact(prefix)
+    form = form_of(parts)
+    if form.middle:
+        form = msgspec.structs.replace(form, middle=tuple([_joined(run) for run in form.middle]))
+    return Segment(name, form, True, prefix, suffix, wildcards)
 
 
-def _literal(part: Ranges | None) -> str | None:
-    if part is not None and len(part) == 1 and part[0][0] == part[0][1]:
-        return chr(part[0][0])
-    return None
+def _joined(run: Sequence[object]) -> Sequence[object]:
+    """Return a run of characters as text, if it has no classes."""
+    characters = [part for part in run if isinstance(part, str)]
+    return "".join(characters) if len(characters) == len(run) else run
 
 
-def _until_wild(literals: list[str | None]) -> list[str]:
+def _literal(parts: list[Part | None]) -> str:
+    """Return the literal characters before the first wildcard."""
     found: list[str] = []
-    for literal in literals:
-        if literal is None:
+    for part in parts:
+        if not isinstance(part, str):
             break
-        found.append(literal)
-    return found
+        found.append(part)
+    return "".join(found)
 
 
-def _class(text: str, members: str, *, negated: bool) -> Ranges:
+def _class(text: str, members: str, *, negated: bool) -> Part:
     ranges: list[tuple[int, int]] = []
     index = 0
     while index < len(members):
@@ -135,156 +179,68 @@ def _class(text: str, members: str, *, negated: bool) -> Ranges:
             raise _invalid(text, f"the range in [{members}] is reversed", "`[a-z]`")
         ranges.append((low, high))
         index += 1
-    merged = _merged(ranges)
-    found = _minus(_ANY, merged) if negated else _minus(merged, ((ord("/"), ord("/")),))
+    merged = merged_ranges(ranges)
+    found = ranges_without(ANY, merged) if negated else ranges_without(merged, ((ord("/"), ord("/")),))
     if not found:
         raise _invalid(text, f"the class [{'!' * negated}{members}] is empty", "a class with at least one character")
-    return found
-
-
-def _merged(ranges: list[tuple[int, int]]) -> Ranges:
-    merged: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-        else:
-            merged.append((low, high))
-    return tuple(merged)
-
-
-def _minus(ranges: Ranges, holes: Ranges) -> Ranges:
-    left: list[tuple[int, int]] = []
-    for start, end in ranges:
-        low = start
-        for hole_low, hole_high in holes:
-            if hole_high < low or hole_low > end:
-                continue
-            if hole_low > low:
-                left.append((low, hole_low - 1))
-            low = hole_high + 1
-        if low <= end:
-            left.append((low, end))
-    return tuple(left)
-
-
-def _overlap(one: Ranges, other: Ranges) -> bool:
-    return any(low <= high2 and low2 <= high for low, high in one for low2, high2 in other)
+    return chr(found[0][0]) if len(found) == 1 and found[0][0] == found[0][1] else found
 
 
 def intersects(one: Pattern, other: Pattern) -> bool:
     """Return whether some name matches both patterns."""
-    left, right = one.segments, other.segments
-    begin = 0
-    for mine, its in zip(left, right, strict=False):  # Most pairs differ in a plain segment near the beginning.
-        if mine.parts is not None or its.parts is not None or mine.text == DEEP or its.text == DEEP:
-            break
-        if mine.text != its.text:
+    for mine, its in zip(one.folder, other.folder, strict=False):
+        if mine != its:
             return False
-        begin += 1
-    places = {(begin, begin)}
-    seen: set[tuple[int, int]] = set()
-    while places:
-        place = places.pop()
-        if place in seen:
-            continue
-        seen.add(place)
-        i, j = place
-        if i == len(left) and j == len(right):
-            return True
-        if i < len(left) and left[i].text == DEEP:
-            places.add((i + 1, j))
-            if j < len(right):
-                places.add((i, j + 1))
-        elif j < len(right) and right[j].text == DEEP:
-            places.add((i, j + 1))
-            if i < len(left):
-                places.add((i + 1, j))
-        elif i < len(left) and j < len(right) and segments_meet(left[i], right[j]):
-            places.add((i + 1, j + 1))
-    return False
-
-
-def segments_meet(one: Segment, other: Segment) -> bool:
-    """Return whether some single segment matches both; neither is `**`."""
-    if one.parts is None and other.parts is None:
-        return one.text == other.text
-    if one.parts is None:
-        one, other = other, one
-    if other.parts is None:
-        return _fits(one, other.text)
-    if not _compatible(one.prefix, other.prefix, starts=True) or not _compatible(
-        one.suffix, other.suffix, starts=False
-    ):
-        return False
-    return _globs_meet(one.text, other.text)
-
-
-def _compatible(one: str, other: str, *, starts: bool) -> bool:
-    if starts:
-        return one.startswith(other) or other.startswith(one)
-    return one.endswith(other) or other.endswith(one)
-
-
-@lru_cache(maxsize=65536)
-def _globs_meet(one: str, other: str) -> bool:
-    """Walk two globs at once; each step takes one character that both allow."""
-    left, right = _segment(one, one).parts, _segment(other, other).parts
-    if left is None or right is None:
-        return one == other
-    reached = {(0, 0)}
-    pending = [(0, 0)]
-    for i, j in pending:
-        if i == len(left) and j == len(right):
-            return True
-        steps: list[tuple[int, int]] = []
-        a = left[i] if i < len(left) else ()
-        b = right[j] if j < len(right) else ()
-        if a is None:
-            steps.append((i + 1, j))
-        if b is None:
-            steps.append((i, j + 1))
-        if a is None and b:
-            steps.append((i, j + 1))
-        elif b is None and a:
-            steps.append((i + 1, j))
-        elif a and b and _overlap(a, b):
-            steps.append((i + 1, j + 1))
-        for step in steps:
-            if step not in reached:
-                reached.add(step)
-                pending.append(step)
-    return False
-
-
-def _fits(glob: Segment, name: str) -> bool:
-    """Return whether a name matches a glob of one segment."""
-    if not name.startswith(glob.prefix) or not name.endswith(glob.suffix):
-        return False
-    parts = glob.parts or ()
-    literal = len(glob.prefix) + len(glob.suffix)
-    if len(parts) == literal + 1 and parts[len(glob.prefix)] is None:
-        return len(name) >= literal  # one star and nothing else, such as `*.py`
-    place = name_place = 0
-    star = star_name = -1
-    while name_place < len(name):
-        if place < len(parts) and parts[place] is None:
-            star, star_name = place, name_place
-            place += 1
-            continue
-        part = parts[place] if place < len(parts) else None
-        code = ord(name[name_place])
-        if part is not None and any(low <= code <= high for low, high in part):
-            place += 1
-            name_place += 1
-        elif star >= 0:
-            star_name += 1
-            place, name_place = star + 1, star_name
-        else:
-            return False
-    return all(part is None for part in parts[place:])
+    same = min(len(one.folder), len(other.folder))
+    return forms_meet(one.form, other.form, _segments, _SegmentPlaces, same, 0)
 
 
 def matches(pattern: Pattern, name: str) -> bool:
     """Return whether an exact name, such as a file path, matches a pattern; nothing in the name is special."""
-    segments = name.split("/")
-    return DEEP not in segments and intersects(pattern, Pattern(name, tuple(map(Segment, segments))))
+    return intersects(pattern, exact_pattern(name))
+
+
+def segments_meet(one: Segment, other: Segment) -> bool:
+    """Return whether some single segment matches both."""
+    if not (one.is_glob or other.is_glob):
+        return one.text == other.text
+    if not (one.prefix.startswith(other.prefix) or other.prefix.startswith(one.prefix)):
+        return False
+    if not (one.suffix.endswith(other.suffix) or other.suffix.endswith(one.suffix)):
+        return False
+    begin, end = min(len(one.prefix), len(other.prefix)), min(len(one.suffix), len(other.suffix))
+    return forms_meet(one.form, other.form, parts_overlap, PartPlaces, begin, end)
+
+
+class _SegmentPlaces(Places):
+    """The segments of a pattern."""
+
+    def __init__(self, elements: Sequence[object]) -> None:
+        super().__init__(elements)
+        #: Places of each exact name, and of each glob.
+        self._names: dict[str, int] = {}
+        self._globs: dict[str, int] = {}
+        self._segments: list[Segment] = []
+        for place, segment in enumerate(elements):
+            if isinstance(segment, Segment):
+                places = self._globs if segment.is_glob else self._names
+                if segment.text not in places:
+                    places[segment.text] = 0
+                    self._segments.append(segment)
+                places[segment.text] |= 1 << place
+
+    def of(self, element: object, wanted: int, offset: int) -> int:
+        """Return those of the wanted places where a segment fits."""
+        if not isinstance(element, Segment):
+            return 0
+        found = 0 if element.is_glob else self._names.get(element.text, 0)
+        for segment in self._segments if element.is_glob or self._globs else ():
+            if segment.is_glob or element.is_glob:
+                places = (self._globs if segment.is_glob else self._names)[segment.text]
+                if places >> offset & wanted and segments_meet(element, segment):
+                    found |= places
+        return found
+
+
+def _segments(one: object, other: object) -> bool:
+    return isinstance(one, Segment) and isinstance(other, Segment) and segments_meet(one, other)

@@ -13,7 +13,7 @@ from tocsin.core.agents.presence import presence
 from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.leases.book import claims_of, conflict
+from tocsin.core.leases.book import claims_of
 from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
 from tocsin.core.messages.model import RecipientState
 from tocsin.core.messages.notices import notify
@@ -97,12 +97,8 @@ def release_for(decision: Decision, holder: str, wait: Wait, note: str) -> None:
     request = book.queue.get(wait.ref) if wait.kind == "lease" else None
     if request is None:
         return
-    for name in list(book.by_agent.get(holder, ())):
-        lease = book.leases.get(name)
-        if lease is not None:
-            mine = [claim for claim in lease.claims if any(conflict(claim, wanted) for wanted in request.claims)]
-            if mine:
-                release(decision, lease, tuple(claim.resource for claim in mine), "deadlock", note)
+    for name, resources in book.blocking(request, holder).items():
+        release(decision, book.leases[name], resources, "deadlock", note)
 
 
 def release_leases_of(decision: Decision, agent: str) -> None:

@@ -34,6 +34,23 @@ class Leases(Concern, frozen=True):
     resource_length_max: Count
     #: Segments of one resource.
     segments_max: Count
+    #: Characters of all resources of one lease; each segment counts for at least 16.
+    characters_max: Count
+    #: Wildcards of an open pattern: stars, question marks, and each character and range of a class.
+    wildcards_max: Count
+    #: Segments with a wildcard between two `**` of an open pattern.
+    globs_between_max: Count
+    #: Length of an open pattern from its first segment with a wildcard, characters.
+    open_length_max: Count
+    #: Open patterns of one lease.
+    open_per_lease_max: Count
+    #: Open patterns of all leases and queued requests of one agent.
+    open_per_agent_max: Count
+    #: Open patterns of all leases and queued requests of the project.
+    open_max: Count
+    #: Resources in use that the open patterns of one request may have to be compared with, characters; each segment
+    #: counts for at least 16.
+    reach_max: Count
     #: Leases and queued requests of one agent.
     per_agent_max: Count
     #: Leases and queued requests of the project.

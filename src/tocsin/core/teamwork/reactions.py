@@ -16,7 +16,6 @@ from tocsin.core.decision import Decision
 from tocsin.core.escalation.closing import close_if_over
 from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.escalation.steps import notify_newcomer
-from tocsin.core.leases.globs import intersects, parse_pattern
 from tocsin.core.messages import sending
 from tocsin.core.messages.endings.dead_letters import was_refused
 from tocsin.core.messages.notices import unfold
@@ -160,11 +159,12 @@ def _wait_ended(decision: Decision, event: ev.WaitEnded) -> None:
 def _granted(decision: Decision, event: ev.LeaseGranted) -> None:
     """Close contention escalations that this grant may have ended."""
     _unblocked(decision, wait_key("lease", event.lease, event.holder))
-    wanted = [parse_pattern(resource) for resource in event.exclusive + event.shared]
-    for opened in _open_about(decision, "resource_contended"):
-        subject = parse_pattern(opened.subject)
-        if any(intersects(subject, pattern) for pattern in wanted):
-            close_if_over(decision, opened)
+    contended = _open_about(decision, "resource_contended")
+    if contended:
+        touched = decision.state.leases.overlapping(event.exclusive + event.shared)
+        for opened in contended:
+            if opened.subject in touched:
+                close_if_over(decision, opened)
 
 
 def _lease_ended(decision: Decision, event: ev.LeaseReleased | ev.LeaseLapsed | ev.LeaseReclaimed) -> None:

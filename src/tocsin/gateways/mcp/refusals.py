@@ -53,7 +53,7 @@ _REPAIR = {
     "E_LEASE_002": "Omit wait_s to wait in the queue, do something else first, or ask the holder.",
     "E_LEASE_003": "It lapsed: others may hold it. Acquire it again, and check what changed meanwhile.",
     "E_LEASE_004": "You and others waited for each other. Release what you hold, then acquire all of it at once.",
-    "E_LEASE_005": "Name at least one resource; globs may contain *, ?, [a-z] and **.",
+    "E_LEASE_005": "Name at least one resource; globs may contain *, ?, [a-z] and **, but only a few of them.",
     "E_HUB_001": _AGAIN,
     "E_HUB_002": _AGAIN,
     "E_HUB_003": _AGAIN,

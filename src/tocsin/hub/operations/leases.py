@@ -2,7 +2,8 @@
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
-from tocsin.core.leases.decisions import checked_resource, held_of, queued_of
+from tocsin.core.leases.decisions import held_of, queued_of
+from tocsin.core.leases.limits import check_reach, checked_resource
 from tocsin.core.leases.model import Lease, LeaseRequest
 from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
@@ -21,7 +22,7 @@ async def list_leases(call: Call, request: wire.ListLeases) -> wire.LeaseRecords
     book = state.leases
     rows: list[Lease | LeaseRequest] = []
     if request.resource is not None:
-        checked_resource(request.resource, state.policy)
+        check_reach(book, [checked_resource(request.resource, state.policy)], state.policy.leases)
         rows += book.holding(request.resource)
         rows += book.waiting_for(request.resource)
     else:

@@ -1,0 +1,156 @@
+"""The resources of all leases and lease requests, each once, with what they conflict with.
+
+Theory of operation. What a plain pattern conflicts with is looked up in an index, each time. An open pattern is
+compared with the others one by one, but only once: when either of the two comes into use. `met` keeps the outcome for
+as long as both are in use. A search therefore costs what it finds, and a new pattern one comparison with each open one.
+
+A pattern that is asked about before it comes into use, as every request asks before it is granted or queued, is kept
+with the others for a while, so that it need not be compared again. A limited number of these is kept, of the open ones
+only a few, because every new pattern is compared with them too. They have no claims, so they change no decision.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from tocsin.core.leases.glob_index import GlobIndex
+from tocsin.core.leases.globs import Pattern, intersects, parse_pattern
+
+__all__ = ["Key", "UsedPattern", "UsedPatterns"]
+
+#: Id of a lease or of a request, and the number of the claim in it.
+Key = tuple[str, int]
+
+#: Plain and open patterns kept without a claim.
+_IDLE_MAX = (256, 2)
+
+
+class UsedPattern:
+    """One resource, and the claims that name it."""
+
+    __slots__ = ("held", "met", "pattern", "queued")
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+        #: Claims of leases, and of queued requests.
+        self.held: dict[Key, None] = {}
+        self.queued: dict[Key, None] = {}
+        #: Texts of the open patterns that it conflicts with; of an open pattern, of all that it conflicts with.
+        self.met: dict[str, None] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no claim names it."""
+        return not (self.held or self.queued)
+
+
+class UsedPatterns:
+    """The resources in use."""
+
+    def __init__(self, meet: Callable[[Pattern, Pattern], bool] = intersects) -> None:
+        self._meet = meet
+        self._known: dict[str, UsedPattern] = {}
+        self._plain = GlobIndex()
+        self._open: dict[str, None] = {}
+        #: Texts of the patterns without a claim, oldest first: plain ones, and open ones.
+        self._idle: tuple[dict[str, None], dict[str, None]] = ({}, {})
+
+    def hold(self, resource: str, key: Key) -> None:
+        """Add a claim of a lease."""
+        self._claimed(resource).held[key] = None
+
+    def queue(self, resource: str, key: Key) -> None:
+        """Add a claim of a queued request."""
+        self._claimed(resource).queued[key] = None
+
+    def release(self, resource: str, key: Key) -> None:
+        """Remove a claim of a lease."""
+        used = self._known[resource]
+        del used.held[key]
+        self._retire(used)
+
+    def unqueue(self, resource: str, key: Key) -> None:
+        """Remove a claim of a queued request."""
+        used = self._known[resource]
+        del used.queued[key]
+        self._retire(used)
+
+    def conflicting(self, resource: str) -> list[UsedPattern]:
+        """Return the patterns that have a matching name in common with a resource."""
+        used = self._asked(resource)
+        texts = [*used.met] if used.pattern.is_open else [*self._plain.conflicting(used.pattern), *used.met]
+        return [self._known[text] for text in texts]
+
+    def covering(self, path: Pattern) -> list[UsedPattern]:
+        """Return the patterns that match an exact path; it is not kept."""
+        texts = [*self._plain.conflicting(path)]
+        texts += [text for text in self._open if self._meet(self._known[text].pattern, path)]
+        return [self._known[text] for text in texts]
+
+    def held_as(self, resource: str) -> list[Key]:
+        """Return the claims of leases with exactly this resource."""
+        used = self._known.get(resource)
+        return [] if used is None else [*used.held]
+
+    def count_open(self, resources: Iterable[str]) -> int:
+        """Count the open patterns among some resources in use."""
+        return sum([self._known[resource].pattern.is_open for resource in resources])
+
+    def reach(self, pattern: Pattern) -> Iterator[str]:
+        """Iterate over the plain patterns in use that an open one would be compared with."""
+        known = self._known.get(pattern.text)
+        if known is None or known.is_idle:
+            for text in self._plain.conflicting(pattern):
+                if not self._known[text].is_idle:
+                    yield text
+
+    def _asked(self, resource: str) -> UsedPattern:
+        used = self._known.get(resource)
+        if used is None:
+            used = self._enter(parse_pattern(resource))
+            self._retire(used)
+        return used
+
+    def _claimed(self, resource: str) -> UsedPattern:
+        used = self._known.get(resource)
+        if used is None:
+            return self._enter(parse_pattern(resource))
+        if used.is_idle:
+            del self._idle[used.pattern.is_open][resource]
+        return used
+
+    def _enter(self, pattern: Pattern) -> UsedPattern:
+        """Add a pattern, and compare it with others: if it is open with all, otherwise with the open ones."""
+        used = self._known[pattern.text] = UsedPattern(pattern)
+        others = [*self._open]
+        if pattern.is_open:
+            others += [pattern.text, *self._plain.conflicting(pattern)]
+            self._open[pattern.text] = None
+        else:
+            self._plain.add(pattern)
+        for text in others:
+            other = self._known[text]
+            if self._meet(pattern, other.pattern):
+                used.met[text] = None
+                other.met[pattern.text] = None
+        return used
+
+    def _retire(self, used: UsedPattern) -> None:
+        """Keep a pattern that has no claim left as idle, and forget the oldest idle ones over the limit."""
+        if not used.is_idle:
+            return
+        is_open = used.pattern.is_open
+        idle = self._idle[is_open]
+        idle[used.pattern.text] = None
+        for text in list(islice(idle, max(0, len(idle) - _IDLE_MAX[is_open]))):
+            del idle[text]
+            self._forget(self._known.pop(text))
+
+    def _forget(self, used: UsedPattern) -> None:
+        text = used.pattern.text
+        if used.pattern.is_open:
+            del self._open[text]
+        else:
+            self._plain.discard(used.pattern)
+        for other in used.met:
+            if other != text:
+                del self._known[other].met[text]
