@@ -50,7 +50,9 @@ class ListLeases(NamedPageRequest, frozen=True, kw_only=True):
 class CheckPaths(Request, frozen=True):
     """List which of the given paths other agents hold."""
 
-    paths: Annotated[list[str], Meta(description="Paths that are about to be changed.")]
+    paths: Annotated[
+        list[Annotated[str, Meta(max_length=4096)]], Meta(description="Paths that are about to be changed.")
+    ]
 
 
 class LeaseRecords(msgspec.Struct, frozen=True):
