@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,9 @@ from tocsin.fleet.placement import place
 from tocsin.fleet.router import Router
 from tocsin.fleet.sharing import SharingHub
 from tocsin.hub.config import load_config
+from tocsin.hub.ownership import Standby
+from tocsin.journal.postgres.ownership import lock_key
+from tocsin.policies import default_policy
 
 ONE, TWO = "http://one:7077", "http://two:7077"
 
@@ -33,6 +36,12 @@ class Shared:
     async def call(self, method: str, path: str, token: str, body: object = None) -> httpx2.Response:
         """Send one request."""
         return await self.client.request(method, path, json=body, headers={"authorization": f"Bearer {token}"})
+
+    async def stands_by(self) -> bool:
+        """Tell whether its health says that it waits for the home project; it must answer."""
+        health = await self.client.get("/health")
+        assert health.status_code == 200, health.text
+        return bool(health.json()["condition"] == "standing_by")
 
     @property
     def admin(self) -> str:
@@ -122,6 +131,90 @@ async def test_each_hub_answers_for_its_own_health(tmp_path: Path, store: str) -
         assert (await other.client.get("/health")).json() == {"condition": "serving", "reason": ""}
         assert (await other.client.get("/ready")).status_code == 200
         assert (await other.client.get("/v1/projects")).status_code == 307
+
+
+def waits_for(store: str, project: str) -> bool:
+    """Tell whether a hub waits for a project's lock."""
+    with psycopg.connect(store) as connection:
+        query = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid::bigint = %s"
+        return connection.execute(query, (lock_key(project) & ((1 << 32) - 1),)).fetchone() is not None
+
+
+def cut_off(store: str, project: str) -> None:
+    """End the session that holds a project's lock, as a restart of the server does."""
+    with psycopg.connect(store) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks"
+            " WHERE locktype = 'advisory' AND granted AND objid::bigint = %s",
+            (lock_key(project) & ((1 << 32) - 1),),
+        )
+
+
+async def test_a_hub_whose_project_a_standby_has_taken_over_says_so_and_stands_by(
+    tmp_path: Path, store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with sharing(tmp_path, store, ONE) as one:
+        standby = Standby(store, "home", default_policy(), hub="two 2", address=TWO)
+        serving = asyncio.create_task(standby.serve())
+        await eventually(lambda: asyncio.to_thread(waits_for, store, "home"))
+        await asyncio.to_thread(cut_off, store, "home")
+        host = await serving
+        try:
+            await eventually(one.stands_by)
+            ready = await one.client.get("/ready")
+            reason = f"project home is served by another hub, at {TWO}"
+            assert (ready.status_code, ready.json()) == (503, {"condition": "standing_by", "reason": reason})
+            told = await one.call("GET", "/v1/agents?limit=3", one.admin)
+            assert (told.status_code, told.headers["location"]) == (307, f"{TWO}/v1/agents?limit=3")
+            assert (told.json()["code"], told.json()["facts"]) == ("E_HUB_002", {"address": TWO})
+            assert await one.hub.home() is None  # A start does not wait for it either.
+        finally:
+            await host.close()
+        await eventually(lambda: one.hub.projects.not_open("home") is None)
+        assert (await one.client.get("/ready")).status_code == 200
+        assert (await one.call("GET", "/v1/status", one.admin)).json()["project"] == "home"
+    logged = [record.getMessage() for record in caplog.records if record.name == "tocsin.fleet"]
+    assert (
+        f"project home is served by two 2, at {TWO}: this hub stands by, and takes over when that hub stops" in logged
+    )
+    assert "this hub takes over project home" in logged
+
+
+async def test_callers_wait_for_a_project_that_a_hub_hands_over_while_it_leaves(tmp_path: Path, store: str) -> None:
+    moving = next(name for name in (f"p{number}" for number in range(12)) if place(name, [ONE, TWO]) == TWO)
+    async with sharing(tmp_path / "one", store, ONE) as one, sharing(tmp_path / "two", store, TWO) as two:
+        token = (await one.call("POST", "/v1/projects", one.admin, {"project": moving})).json()["token"]
+        await eventually(lambda: one.hub.members.addresses == [ONE, TWO])
+        async with two.hub.projects.using(moving):
+            leaving = asyncio.create_task(two.hub.drain())
+            await eventually(lambda: one.hub.members.addresses == [ONE])
+            asked = asyncio.create_task(one.call("GET", "/v1/status", token))
+            await eventually(lambda: asyncio.to_thread(waits_for, store, moving))
+        assert (await asked).json()["project"] == moving
+        await leaving
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A server for one test to stop."""
+    server = Server()
+    try:
+        yield server.create()
+    finally:
+        server.remove()
+
+
+async def test_a_hub_that_waits_for_its_database_answers_at_once(tmp_path: Path, own_server: Server) -> None:
+    (tmp_path / "tocsin.yaml").write_text("storage: {recovery_attempts_max: 1, recovery_backoff_s: 0.05}")
+    async with sharing(tmp_path, f"postgresql://tocsin@/postgres?host={own_server.folder}", ONE) as one:
+        await asyncio.to_thread(own_server.stop)
+        await eventually(one.stands_by)
+        assert "the database cannot be reached" in (await one.client.get("/ready")).json()["reason"]
+        refused = await one.call("GET", "/v1/status", one.admin)
+        assert (refused.status_code, refused.json()["code"]) == (503, "E_HUB_007")
+        await asyncio.to_thread(own_server.start)
+        await eventually(lambda: one.hub.projects.not_open("home") is None)
+        assert (await one.call("GET", "/v1/status", one.admin)).status_code == 200
 
 
 async def test_of_two_hubs_with_one_address_the_first_stops(tmp_path: Path, store: str) -> None:

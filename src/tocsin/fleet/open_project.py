@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, suppress
 
 from starlette.types import ASGIApp
 
+from tocsin.core.errors import Problem, error_for
 from tocsin.fleet.assembly import project_app
 from tocsin.hub.service import Hub
 
@@ -27,6 +28,10 @@ class OpenProject:
         self._unused.set()
         self._loop = loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[ASGIApp] = loop.create_future()
+        #: Set while callers need not wait: the project is open, cannot be opened, or they are refused.
+        self._answerable = asyncio.Event()
+        #: Why callers are refused while the project waits to be opened; null if they wait too.
+        self.refusal: Problem | None = None
         self._closing = asyncio.Event()
         #: Its hub, once it is open.
         self.hub: Hub | None = None
@@ -38,8 +43,29 @@ class OpenProject:
         self._task = loop.create_task(self._run(), name=f"project {name}")
 
     async def app(self) -> ASGIApp:
-        """Wait until the project is open, and return its application; raise the error that kept it from opening."""
-        return await asyncio.shield(self._ready)
+        """Wait until the project is open, and return its application; raise why it is not opened, or not yet."""
+        while not self._ready.done():
+            if self.refusal is not None:
+                raise error_for(self.refusal)
+            await self._answerable.wait()
+        return self._ready.result()
+
+    async def opened(self) -> None:
+        """Wait until the project is open, also while callers are refused; raise the error that kept it from opening."""
+        await asyncio.shield(self._ready)
+
+    def refuse(self, refusal: Problem | None) -> None:
+        """Refuse callers until the project is open, those who wait as well; with null, let them wait."""
+        self.refusal = refusal
+        if refusal is not None:
+            self._answerable.set()
+        elif not self._ready.done():
+            self._answerable.clear()
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the project answers its callers."""
+        return self._ready.done() and not self.ended
 
     @property
     def ended(self) -> bool:
@@ -95,6 +121,7 @@ class OpenProject:
         try:
             async with AsyncExitStack() as gateways:
                 self._ready.set_result(await project_app(hub, gateways))
+                self._answerable.set()
                 await asyncio.wait([stopped, closing], return_when=asyncio.FIRST_COMPLETED)
                 hub.closing.set()
         except BaseException as error:
@@ -109,3 +136,4 @@ class OpenProject:
         if not self._ready.done():
             self._ready.set_exception(error)
             self._ready.exception()  # Nobody may be waiting for it.
+            self._answerable.set()

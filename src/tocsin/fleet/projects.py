@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from starlette.types import ASGIApp
 
-from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.fleet.backups.exports import Exports
 from tocsin.fleet.catalogue import Catalogue, CatalogueEntry
 from tocsin.fleet.memory import return_memory
@@ -24,6 +24,7 @@ from tocsin.fleet.observation import Observation
 from tocsin.fleet.open_project import OpenProject
 from tocsin.hub.auth.browser_sessions import SignOuts
 from tocsin.hub.config import ProjectsConfig
+from tocsin.hub.observability.readiness import ReadinessReport
 from tocsin.hub.projects import AddedProject, AllReady, KnownProject, OpenProjectFigures
 from tocsin.hub.service import Hub, moved
 from tocsin.journal.errors import JournalError
@@ -220,6 +221,23 @@ class Projects:
         project = self._open.get(name)
         return None if project is None else project.hub
 
+    def refuse(self, name: str, problem: Problem | None) -> bool:
+        """Refuse the callers of a project that waits to be opened, or let them wait; tell whether that is a change."""
+        project = self._open.get(name)
+        if project is None or project.refusal == problem:
+            return False
+        project.refuse(problem)
+        return True
+
+    def not_open(self, name: str) -> ReadinessReport | None:
+        """Report why a project of this process does not answer; null if it does."""
+        project = self._open.get(name)
+        if project is not None and project.is_open:
+            return None
+        if project is None or project.refusal is None:
+            return ReadinessReport(ready=False, condition="opening", reason=f"project {name} is being opened")
+        return ReadinessReport(ready=False, condition="standing_by", reason=project.refusal.detail)
+
     def hubs(self) -> list[Hub]:
         """Return the hubs of the projects beside the home project that are open, by name."""
         others = sorted((name, project) for name, project in self._open.items() if name != self._home)
@@ -376,7 +394,9 @@ class Projects:
         try:
             async with self._opening:
                 project = await self._opened(name)
-                await project.app()
+                with suppress(TocsinError):
+                    await project.app()
+            await project.opened()  # Another hub may serve it for long: that keeps no other project waiting.
         except (TocsinError, JournalError, OSError) as error:
             if not self._is_own(name):
                 return  # Its new owner opens it.

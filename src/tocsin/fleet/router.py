@@ -20,6 +20,7 @@ from tocsin.fleet.projects import Projects
 from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.hub.auth.authority import Authority
 from tocsin.hub.auth.tokens import Grant
+from tocsin.hub.observability.readiness import ReadinessReport
 from tocsin.hub.reports import REPORT_PATH
 from tocsin.hub.service import moved
 from tocsin.journal.errors import JournalError, ProjectBusy
@@ -89,9 +90,8 @@ def named_in_query(query: bytes) -> str | None:
 class Sharing(Protocol):
     """What a router knows about the other hubs."""
 
-    @property
-    def is_ready(self) -> bool:
-        """Tell whether this hub knows its share."""
+    def report(self) -> ReadinessReport | None:
+        """Report the condition of this hub; null where that is what its home project answers."""
 
     @property
     def names_owners(self) -> bool:
@@ -137,8 +137,12 @@ class Router:
             name = await self._project(scope)
             if self._sharing is not None:
                 name = name or self._home
+                is_own = scope["type"] == "http" and name == self._home and scope["path"] in _OWN_PATHS
+                if is_own and (report := self._sharing.report()) is not None:
+                    await _reported(report, scope)(scope, receive, send)
+                    return
                 if (address := self._sharing.elsewhere(name)) is not None:
-                    await self._send_on(name, address, scope, receive, send)
+                    await _redirected(name, address if self._sharing.names_owners else "")(scope, receive, send)
                     return
             if name is not None and self._is_own(name):
                 async with self._projects.using(name) as app:
@@ -167,18 +171,6 @@ class Router:
             return
         await problem_response(refused)(scope, receive, send)
 
-    async def _send_on(self, name: str, address: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer for a project of another hub: the health of this one, or the address of the other one."""
-        if scope["type"] == "http" and name == self._home and scope["path"] in _OWN_PATHS and self._sharing is not None:
-            ready = self._sharing.is_ready
-            condition = "serving" if ready else "not_ready"
-            status = 503 if scope["path"] == "/ready" and not ready else 200
-            await JSONResponse({"condition": condition, "reason": ""}, status)(scope, receive, send)
-            return
-        await _redirected(name, address if self._sharing is None or self._sharing.names_owners else "")(
-            scope, receive, send
-        )
-
     async def _project(self, scope: Scope) -> str | None:
         """Return the project that a call is for; null for the home project."""
         token_id, named = token_id_of(scope["headers"]), named_project(scope)
@@ -198,6 +190,12 @@ class Router:
         home = None if self._sharing is None else self._projects.open_hub_of(self._home)
         known = None if home is None else home.authority.find(token_id)
         return known or self._authority.find(token_id)
+
+
+def _reported(report: ReadinessReport, scope: Scope) -> ASGIApp:
+    """Return the answer of a hub to a question about its own health or readiness."""
+    status = 503 if scope["path"] == "/ready" and not report.ready else 200
+    return JSONResponse({"condition": report.condition, "reason": report.reason}, status)
 
 
 def _redirected(project: str, address: str) -> ASGIApp:

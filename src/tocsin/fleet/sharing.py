@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from tocsin.core.errors import TocsinError
+from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.policy import Policy
 from tocsin.fleet.acceptor import Head
 from tocsin.fleet.backups.exports import Exports
@@ -27,9 +27,10 @@ from tocsin.hub.auth.authority import FollowingAuthority
 from tocsin.hub.auth.browser_sessions import SignOuts
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
-from tocsin.hub.ownership import Standby
+from tocsin.hub.observability.readiness import ReadinessReport
+from tocsin.hub.ownership import Seen, Standby
 from tocsin.hub.policy_file import adopt_policy_file
-from tocsin.hub.service import Hub, hub_address, hub_name
+from tocsin.hub.service import Hub, hub_address, hub_name, moved
 from tocsin.journal.errors import JournalError, ProjectBusy
 from tocsin.policies import POLICY_FILE, default_policy, load_policy
 
@@ -72,6 +73,8 @@ class SharingHub:
         self._trusting = trusting
         self._loop = asyncio.get_running_loop()
         self._stopped: asyncio.Future[str] = self._loop.create_future()
+        #: Until when hubs that have left hand their projects over, in the loop's time.
+        self._left: dict[str, float] = {}
         self._threads = ThreadPoolExecutor(place.config.hubs.waiting_max, thread_name_prefix="ownership")
         self.projects = Projects(
             catalogue,
@@ -126,10 +129,13 @@ class SharingHub:
             raise
         return hub
 
-    @property
-    def is_ready(self) -> bool:
-        """Tell whether this hub knows its share."""
-        return self._registry.is_fresh and not self.closing.is_set()
+    def report(self) -> ReadinessReport | None:
+        """Report the condition of this hub; null where that is what its home project answers, or another worker."""
+        home = self._place.home
+        if self.members.elsewhere(home) is None:
+            return self.projects.not_open(home) if self.projects.is_own(home) else None
+        ready = self._registry.is_fresh and not self.closing.is_set()
+        return ReadinessReport(ready=ready, condition="serving" if ready else "not_ready")
 
     def elsewhere(self, project: str) -> str | None:
         """Return the address of another hub that serves a project; null if it is this one."""
@@ -198,6 +204,7 @@ class SharingHub:
                 config=config,
                 given_up=given_up,
                 is_gone=is_gone,
+                looked=lambda seen: self._call(self._note_owner, name, seen),
             )
 
         place = self._place
@@ -244,9 +251,39 @@ class SharingHub:
         except RuntimeError:
             _log.debug("the event loop has ended")
 
+    def _note_owner(self, project: str, seen: Seen) -> None:
+        """Refuse the callers of a project that this hub waits for, unless its owner hands it over."""
+        owner, problem = seen.owner, None
+        if seen.failure:
+            problem = refusal("E_HUB_007", f"the database cannot be reached: {seen.failure}", retry_after_s=1.0).problem
+        elif owner is not None and not seen.taking_over and not self._hands_over(owner.address):
+            problem = moved(project, owner.address if self.names_owners else "").problem
+        if not self.projects.refuse(project, problem):
+            return
+        if seen.taking_over:
+            _log.warning("this hub takes over project %s", project)
+        elif owner is not None and not seen.failure and problem is not None:
+            _log.warning(
+                "project %s is served by %s, at %s: this hub stands by, and takes over when that hub stops",
+                *(project, owner.hub, owner.address),
+            )
+
+    def _hands_over(self, address: str) -> bool:
+        """Tell whether the hub at an address shares the projects, or has just left: it gives away what is not its own.
+
+        Another one, such as a standby that has taken over, keeps its projects.
+        """
+        if address in self.members.addresses or address == self.members.own:
+            return True
+        return self._loop.time() < self._left.get(address, 0.0)
+
     def _see(self, members: list[Member]) -> None:
         before = self.members.addresses
         if self.members.see(members):
+            now, hubs = self._loop.time(), self.config.hubs
+            self._left = {address: until for address, until in self._left.items() if until > now}
+            for address in set(before).difference(self.members.addresses):
+                self._left[address] = now + hubs.lease_s + hubs.drain_s
             fields = {"before": before, "now": self.members.addresses}
             _log.info("the hubs that share the projects have changed", extra={"fields": fields})
             self.projects.reshare()

@@ -81,8 +81,12 @@ class Standby:
         config: ServerConfig | None = None,
         given_up: threading.Event | None = None,
         is_gone: Callable[[Connection, str, Sighting], bool] = lambda connection, project, seen: False,
+        looked: Callable[[Seen], None] = lambda seen: None,
     ) -> None:
-        """Prepare to wait until `given_up` is set; `is_gone` tells whether an owner need not be waited for."""
+        """Prepare to wait until `given_up` is set; `is_gone` tells whether an owner need not be waited for.
+
+        `looked` is called on the thread that waits with what every look has shown.
+        """
         self._dsn = dsn
         self._project = project
         self._policy = policy
@@ -93,6 +97,7 @@ class Standby:
         self._terms, self._timeouts = config.ownership, config.store
         self._cancelled = given_up or threading.Event()
         self._is_gone = is_gone
+        self._looked = looked
         #: What the last look has shown.
         self.seen = Seen()
 
@@ -128,21 +133,20 @@ class Standby:
 
     def _wait(self, connection: Connection) -> None:
         """Return once this session holds the lock, or the wait is cancelled."""
-        watch, project = Watch(), self._project
-        while not self._cancelled.is_set():
+        watch, project, wait_s = Watch(), self._project, 0.0
+        while not self._cancelled.is_set() and not ownership.lock(connection, project, wait_s):
             owner = ownership.look(connection, project)
-            self.seen = Seen(owner)
+            self._note(Seen(owner))
             if owner is not None and (
                 watch.is_over(owner, ownership.clock()) or self._is_gone(connection, project, owner)
             ):
                 _log.warning("%s has not renewed its lease of %s for %g s", owner.hub, project, owner.lease_s)
                 if ownership.depose(connection, project, owner):
                     _log.warning("the database session of %s was ended", owner.hub)
-            if ownership.lock(connection, project, self._terms.look_s):
-                return
+            wait_s = self._terms.look_s
 
     def _take_over(self, locked: Connection) -> PostgresJournal:
-        self.seen = Seen(self.seen.owner, taking_over=True)
+        self._note(Seen(self.seen.owner, taking_over=True))
         return PostgresJournal(
             self._dsn,
             self._project,
@@ -156,7 +160,11 @@ class Standby:
     def _note_failure(self, failure: str) -> None:
         if failure != self.seen.failure:
             _log.warning("the standby of project %s cannot look at its owner: %s", self._project, failure)
-        self.seen = Seen(self.seen.owner, failure)
+        self._note(Seen(self.seen.owner, failure))
+
+    def _note(self, seen: Seen) -> None:
+        self.seen = seen
+        self._looked(seen)
 
 
 def _close(connection: Connection | None) -> None:

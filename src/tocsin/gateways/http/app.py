@@ -33,7 +33,8 @@ _log = logging.getLogger("tocsin.http")
 class HubCondition(msgspec.Struct, frozen=True):
     """Condition of a hub."""
 
-    #: `serving`, `stalled` (commits do not end), `recovering` or `stopped`.
+    #: `serving`, `stalled` (commits do not end), `recovering` or `stopped`; of a hub on PostgreSQL also `opening`,
+    #: `standing_by` (another hub has the project, or the database is down) or `not_ready` (its share is not known).
     condition: str
     #: Why it is not serving.
     reason: str = ""

@@ -316,7 +316,7 @@ class Host:
             self.condition = Condition.STOPPED
             self._recovery.cancel()
             await asyncio.gather(self._recovery, return_exceptions=True)
-        self._stop("the hub is shutting down")
+        self._stop("the hub is shutting down", logging.INFO)
         await self._release()
 
     async def _release(self) -> None:
@@ -559,13 +559,13 @@ class Host:
         if self.condition is not Condition.STOPPED:
             self._step_down(error)
 
-    def _stop(self, reason: str) -> None:
+    def _stop(self, reason: str, level: int = logging.ERROR) -> None:
         if not self._stopped.is_set():
             self.condition, self.reason = Condition.STOPPED, reason
             self._refuse_all(self._unavailable())
             self._cancel_timers()
             self._stopped.set()
-            _log.info("project %s stopped: %s", self.project, reason)
+            _log.log(level, "project %s stopped: %s", self.project, reason)
 
     def _unavailable(self) -> Problem:
         if self.condition is Condition.RECOVERING:

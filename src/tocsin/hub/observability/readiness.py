@@ -18,7 +18,7 @@ class ReadinessReport(msgspec.Struct, frozen=True):
     """Result of a check."""
 
     ready: bool
-    #: `serving`, `stalled`, `recovering` or `stopped`.
+    #: `serving`, `stalled`, `recovering` or `stopped`; `opening`, `standing_by` or `not_ready` if it is not open here.
     condition: str
     #: Why it is not ready; empty if it is.
     reason: str = ""
