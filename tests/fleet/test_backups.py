@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from tests.fleet.hubs import Address, serving
 from tocsin.cli.commands import app
-from tocsin.core.errors import TocsinError
+from tocsin.core.errors import StateConflict, TocsinError
+from tocsin.fleet.backups import restoring
 from tocsin.fleet.backups.archive import check_archive
 from tocsin.fleet.backups.exports import Exports
 from tocsin.fleet.backups.making import make_backup
@@ -159,7 +160,7 @@ async def test_a_list_that_names_files_elsewhere_or_is_of_another_layout_is_refu
 
 async def test_nothing_is_overwritten(backed_up: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with pytest.raises(BackupError, match="exists"):
+    with pytest.raises(StateConflict, match="exists"):
         make_backup(data, backed_up)
     with pytest.raises(BackupError, match="in the data folder"):
         make_backup(data, data / "backup")
@@ -167,6 +168,44 @@ async def test_nothing_is_overwritten(backed_up: Path, tmp_path: Path) -> None:
         restore_backup(backed_up, data)
     with pytest.raises(BackupError, match="not empty"):
         restore_backup(backed_up, data, "acme")
+
+
+async def test_of_two_backups_to_one_name_at_once_one_is_refused_and_nothing_is_left_of_it(
+    backed_up: Path, tmp_path: Path
+) -> None:
+    data, target = tmp_path / "data", tmp_path / "second"
+    (tmp_path / ".second.partial-killed").mkdir()  # of a backup that was killed: it is in nobody's way
+
+    def another(project: str) -> None:
+        if not target.exists():
+            make_backup(data, target)
+
+    with pytest.raises(StateConflict, match=f"{target} exists, perhaps made by another process just now") as refused:
+        make_backup(data, target, told=another)
+    assert refused.value.code == "E_STATE_002"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".second.partial-killed", "backup", "data", "second"]
+    restore_backup(target, tmp_path / "restored")
+
+
+async def test_of_two_restores_to_one_place_at_once_one_is_refused_and_nothing_is_left_of_it(
+    backed_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "restored"
+
+    def restored_meanwhile(folder: Path) -> None:
+        monkeypatch.undo()
+        restore_backup(backed_up, place)
+
+    monkeypatch.setattr(restoring, "sync_tree", restored_meanwhile)
+    with pytest.raises(StateConflict, match=f"{place} exists, perhaps made by another process just now"):
+        restore_backup(backed_up, place)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "data", "restored"]
+
+
+def test_a_backup_that_is_refused_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "backup").mkdir()
+    told = CliRunner().invoke(app, ["backup", str(tmp_path / "backup"), "--data", str(tmp_path)])
+    assert (told.exit_code, "choose another name" in told.output) == (3, True)
 
 
 async def test_a_folder_that_a_hub_serves_is_refused(backed_up: Path, tmp_path: Path) -> None:

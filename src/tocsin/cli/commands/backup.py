@@ -10,6 +10,7 @@ from tocsin.cli.commands.hub import Store
 from tocsin.cli.context import DataHere, Json, data_of
 from tocsin.cli.output import fail, say, show_json
 from tocsin.cli.remote import Exit
+from tocsin.core.errors import TocsinError
 
 __all__ = ["backup", "restore"]
 
@@ -42,6 +43,8 @@ def backup(
         made = make_backup(data_of(context, data), target, project or _before_the_command(context), told)
     except BackupError as error:
         raise fail(str(error), Exit.FAILED) from None
+    except TocsinError as error:
+        raise fail(str(error), Exit.REFUSED) from None
     size = sum(file.size for file in made.files)
     if as_json:
         show_json({"backup": str(target), "begun_at": made.begun_at, "projects": made.projects, "bytes": size})
@@ -71,6 +74,8 @@ def restore(
         restored = restore_backup(source, where, project or _before_the_command(context))
     except BackupError as error:
         raise fail(str(error), Exit.FAILED) from None
+    except TocsinError as error:
+        raise fail(str(error), Exit.REFUSED) from None
     if as_json:
         show_json({"data": str(where), "projects": restored})
         return

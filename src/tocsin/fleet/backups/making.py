@@ -4,6 +4,7 @@ A backup is a folder with the layout of the data folder, and a list of its files
 temporary name, verified, and renamed at the end: a folder of the final name is complete.
 """
 
+import errno
 import os
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from tocsin import __version__
+from tocsin.core.errors import TocsinError, refusal
 from tocsin.fleet.backups.manifest import (
     FORMAT,
     MANIFEST,
@@ -31,7 +33,7 @@ from tocsin.journal.files import sync_file
 from tocsin.journal.sqlite.copying import copy_database, copy_project
 from tocsin.journal.sqlite.verification import verify_directory
 
-__all__ = ["check_sound", "made_in", "make_backup", "project_folders", "sync_tree"]
+__all__ = ["check_sound", "made_in", "make_backup", "project_folders", "put_in_place", "sync_tree"]
 
 #: What a data folder has that is not copied: locks, notes and copies that a hub makes anew, logs of processes of this
 #: machine, and what the pipeline and the lab make out of the segments.
@@ -40,6 +42,8 @@ _NOT_COPIED = frozenset(
 )
 _COPIED_TOGETHER = frozenset({"journal.db", "tables.db"})
 _DATABASE = ".db"
+#: Why a folder cannot be renamed to a name that is taken.
+_TAKEN = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
 _PASSING = ("-wal", "-shm", "-journal", ".new", ".tmp", ".damaged.db")
 
 
@@ -49,14 +53,13 @@ def make_backup(
     """Back up all projects of a data folder, or one, to a new folder; `told` is called with each project."""
     target = target.absolute()
     if target.exists() or target.is_symlink():
-        raise BackupError(f"{target} exists: a backup never overwrites anything")
+        raise _taken(target)
     if target.is_relative_to(data.absolute()):
         raise BackupError(f"{target} is in the data folder: choose a place outside of it, best on another disk")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with made_in(target.parent, data, only, told, name=target.name) as (folder, manifest):
-            folder.rename(target)
-            sync_file(target.parent)
+            put_in_place(folder, target)
     except OSError as error:
         raise BackupError(f"the backup cannot be written: {error}") from error
     return manifest
@@ -78,6 +81,22 @@ def made_in(
         raise BackupError(f"the backup cannot be made: {error}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def put_in_place(staging: Path, place: Path) -> None:
+    """Give a complete folder its name; refuse if something else has got that name meanwhile."""
+    try:
+        staging.rename(place)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            raise _taken(place) from None
+        raise
+    sync_file(place.parent)
+
+
+def _taken(place: Path) -> TocsinError:
+    detail = f"{place} exists, perhaps made by another process just now: nothing is overwritten, choose another name"
+    return refusal("E_STATE_002", detail, found=str(place), expected="a name that is not taken")
 
 
 def project_folders(data: Path) -> dict[str, str]:

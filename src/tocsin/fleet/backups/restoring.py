@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tocsin.fleet.backups.archive import unpacked
-from tocsin.fleet.backups.making import check_sound, sync_tree
+from tocsin.fleet.backups.making import check_sound, put_in_place, sync_tree
 from tocsin.fleet.backups.manifest import (
     BackedUpProject,
     BackupError,
@@ -17,7 +17,6 @@ from tocsin.fleet.backups.manifest import (
     verify_files,
 )
 from tocsin.journal.errors import ProjectBusy
-from tocsin.journal.files import sync_file
 from tocsin.journal.sqlite.repair import lock_project
 
 __all__ = ["restore_backup"]
@@ -76,8 +75,7 @@ def _restore(backup: Path, files: list[BackupFile], place: Path, data: Path, pro
         for one in projects:
             check_sound(staging / (data / one.folder).relative_to(place), one.project)
         sync_tree(staging)
-        staging.rename(place)
-        sync_file(place.parent)
+        put_in_place(staging, place)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
