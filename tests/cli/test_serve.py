@@ -2,9 +2,11 @@
 
 import contextlib
 import errno
+import http.client
 import json
 import logging
 import re
+import resource
 import shutil
 import socket
 import stat
@@ -271,6 +273,40 @@ def unread(url: str) -> socket.socket:
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     line.connect((place.hostname, place.port))
     return line
+
+
+def test_a_hub_whose_open_files_have_run_out_says_so_once_and_goes_on(tmp_path: Path) -> None:
+    with RunningHub(tmp_path / "hub") as hub:
+        admin = (hub.data / "admin.token").read_text().strip()
+        acme = Remote(hub.url, admin).post("v1", "projects", body={"project": "acme"})["token"]
+        place = urlsplit(hub.url)
+        kept = http.client.HTTPConnection(place.hostname or "", place.port, timeout=PATIENCE_S)
+
+        def status(token: str) -> Any:
+            kept.request("GET", "/v1/status", headers={"Authorization": f"Bearer {token}"})
+            return json.loads(kept.getresponse().read())
+
+        assert status(admin)["project"] == "default"
+        room = len(list(Path(f"/proc/{hub.process.pid}/fd").iterdir())) + 40  # More than another project needs.
+        resource.prlimit(hub.process.pid, resource.RLIMIT_NOFILE, (room, room))
+        waiting = [socket.create_connection((place.hostname, place.port)) for _ in range(60)]
+        try:
+            while "open files have run out" not in hub.log.read_text():
+                """It has not accepted them yet."""
+            assert status(admin)["project"] == "default"
+            refused = status(acme)
+            assert (refused["code"], refused["retryable"]) == ("E_HUB_007", True)
+            assert "too_many_files" in refused["detail"]
+        finally:
+            for caller in waiting:
+                caller.close()
+        assert answer(f"{hub.url}/health")[0] == 200
+        while status(acme).get("project") != "acme":
+            """Not all of them are closed yet."""
+        kept.close()
+        (told,) = [json.loads(line) for line in hub.log.read_text().splitlines() if "open files have run out" in line]
+        assert (told["level"], told["limit"], told["failures"]) == ("error", room, 1)
+        assert "LimitNOFILE" in told["message"]
 
 
 def test_a_standby_says_who_serves_and_takes_over_when_that_hub_dies(tmp_path: Path, postgres: Server) -> None:

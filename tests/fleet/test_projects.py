@@ -1,6 +1,7 @@
 """Several projects behind one address: whose call is whose, and when projects are open."""
 
 import asyncio
+import resource
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -247,6 +248,8 @@ async def test_the_number_of_projects_with_metrics_of_their_own_is_limited(tmp_p
         assert 'project="acme"' in exposed
         assert 'project="beta"' not in exposed
         assert 'projects_open{worker="0"} 3.0' in exposed
+        assert f'open_files_max{{worker="0"}} {float(resource.getrlimit(resource.RLIMIT_NOFILE)[0])}' in exposed
+        assert 'open_files{worker="0"} ' in exposed
         assert 'projects_unlabelled{worker="0"} 1.0' in exposed
 
 

@@ -236,8 +236,8 @@ async def test_a_reader_that_takes_nothing_is_dropped(tmp_path: Path, caplog: py
 async def test_a_connection_that_ends_does_not_wait_for_its_reader(tmp_path: Path, last: bytes) -> None:
     async with socket_team(tmp_path, write_timeout_s=0.2, keep_alive_s=0.1) as team:
         await alone(team)
-        for listener in team.server.servers[0].sockets:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        for listening in team.server.listening:
+            listening.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         ask = asking(team, "ada", "/metrics")
         answered = team.server.server_state.total_requests
         async with line(team, ask * 3 + ask.replace(b"Host", last + b"Host"), deaf=True):

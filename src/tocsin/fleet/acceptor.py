@@ -7,7 +7,9 @@ had accepted the connection itself. `docs/decisions/fleet-handover.md` compares 
 """
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -16,8 +18,10 @@ import msgspec
 
 from tocsin.fleet.peers import CONNECTION, QUESTION, Answer, answer_question
 from tocsin.fleet.router import FORWARDED_HEADER, PROJECT_HEADER, named_in_query, token_id_of
+from tocsin.gateways.http.listening import Listening, begin
 from tocsin.gateways.problems import unhandled
 from tocsin.journal.errors import JournalError
+from tocsin.journal.open_files import OPEN_FILES
 
 __all__ = ["FORWARDED_HEADER", "Acceptor", "Head", "read_head", "refuse"]
 
@@ -25,8 +29,8 @@ _log = logging.getLogger("tocsin.hub")
 _PEEK_BYTES = 65_536
 #: Interval at which an incomplete head is looked at again, seconds.
 _AGAIN_S = 0.005
-#: Connections accepted in one turn of the event loop.
-_ACCEPT_MAX = 64
+#: Connections taken from another worker in one turn of the event loop.
+_RECEIVE_MAX = 64
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -102,6 +106,7 @@ class Acceptor:
         self._answer = answer
         self._loop = asyncio.get_running_loop()
         self._make: Callable[[], asyncio.Protocol]
+        self._listening: Listening
         #: Connections whose head has not arrived, with the time at which they are given up.
         self._waiting: dict[socket.socket, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -111,37 +116,28 @@ class Acceptor:
     async def start(self, make_protocol: Callable[[], asyncio.Protocol]) -> Callable[[], None]:
         """Begin to accept; return how to stop."""
         self._make = make_protocol
-        for one in (self._listener, *self._others.values()):
+        for one in self._others.values():
             one.setblocking(False)
-        self._loop.add_reader(self._listener.fileno(), self._accept)
+        self._listening = Listening(self._listener, self._accepted)
         if self._received is not None:
             self._received.setblocking(False)
             self._loop.add_reader(self._received.fileno(), self._receive, self._received)
         return self._stop
 
     def _stop(self) -> None:
-        self._loop.remove_reader(self._listener.fileno())
+        self._listening.close()
         if self._received is not None:
             self._loop.remove_reader(self._received.fileno())
         for connection in list(self._waiting):
             self._forget(connection)
             connection.close()
 
-    def _accept(self) -> None:
-        for _ in range(_ACCEPT_MAX):
-            try:
-                connection, _address = self._listener.accept()
-            except (BlockingIOError, InterruptedError):
-                return  # Another worker was faster.
-            except OSError as error:
-                _log.warning("a connection cannot be accepted: %s", error)
-                return
-            connection.setblocking(False)
-            if len(self._waiting) >= self._waiting_max:
-                connection.close()
-                continue
-            self._waiting[connection] = self._loop.time() + self._head_timeout_s
-            self._loop.add_reader(connection.fileno(), self._look, connection)
+    def _accepted(self, connection: socket.socket) -> None:
+        if len(self._waiting) >= self._waiting_max:
+            connection.close()
+            return
+        self._waiting[connection] = self._loop.time() + self._head_timeout_s
+        self._loop.add_reader(connection.fileno(), self._look, connection)
 
     def _look(self, connection: socket.socket) -> None:
         """Look at what has arrived of a head, and leave it in the socket."""
@@ -204,14 +200,17 @@ class Acceptor:
             refuse(connection, "the process that serves this project does not take connections")
 
     def _receive(self, received: socket.socket) -> None:
-        for _ in range(_ACCEPT_MAX):
+        for _ in range(_RECEIVE_MAX):
             try:
-                data, fds, _flags, _address = socket.recv_fds(received, 1, 1)
+                data, fds, flags, _address = socket.recv_fds(received, 1, 1)
             except (BlockingIOError, InterruptedError):
                 return
             if not data:
                 self._loop.remove_reader(received.fileno())
                 return
+            if flags & socket.MSG_CTRUNC:
+                lost = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                OPEN_FILES.report("a connection that another worker has passed on is lost", lost)
             for fd in fds:
                 connection = socket.socket(fileno=fd)
                 connection.setblocking(False)
@@ -221,16 +220,9 @@ class Acceptor:
                     self._serve(connection)
 
     def _serve(self, connection: socket.socket) -> None:
-        self._run(self._connect(connection))
+        self._run(begin(connection, self._make))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _connect(self, connection: socket.socket) -> None:
-        try:
-            await self._loop.connect_accepted_socket(self._make, connection)
-        except OSError as error:
-            _log.debug("a connection was lost before it was served: %s", error)
-            connection.close()

@@ -11,6 +11,7 @@ from tocsin.fleet.peers import Peers
 from tocsin.hub.observability.exposition import exposed
 from tocsin.hub.projects import AllReady, OpenProjectFigures
 from tocsin.hub.service import Hub
+from tocsin.journal import open_files
 
 __all__ = ["FIGURES", "METRICS", "READINESS", "Observation", "merged"]
 
@@ -88,6 +89,10 @@ class Observation:
             registry=registry,
         )
         hidden.labels(str(self.worker)).set(len(hubs) - len(shown))
+        files = Gauge("open_files", "Open files and connections, by process.", ["worker"], registry=registry)
+        files.labels(str(self.worker)).set(open_files.count())
+        files_max = Gauge("open_files_max", "Open files that a process may have.", ["worker"], registry=registry)
+        files_max.labels(str(self.worker)).set(open_files.limit())
         of_projects = exposed(hub.metrics.families(hub.host.exchange.state, hub.host.project) for hub in shown)
         return of_projects + generate_latest(registry)
 

@@ -10,6 +10,8 @@ from starlette.types import ASGIApp
 from tocsin.core.errors import Problem, error_for
 from tocsin.fleet.assembly import project_app
 from tocsin.hub.service import Hub
+from tocsin.journal.errors import JournalError, JournalUnavailable
+from tocsin.journal.open_files import OPEN_FILES, TOO_MANY_FILES, reason_of
 
 __all__ = ["OpenProject"]
 
@@ -133,6 +135,10 @@ class OpenProject:
             await hub.close()
 
     def _fail(self, error: BaseException) -> None:
+        if isinstance(error, OSError):
+            error = JournalUnavailable(reason_of(error, "io_error"), str(error))
+        if isinstance(error, JournalError) and error.reason == TOO_MANY_FILES:
+            OPEN_FILES.report(f"project {self.name} cannot be opened", error)
         if not self._ready.done():
             self._ready.set_exception(error)
             self._ready.exception()  # Nobody may be waiting for it.

@@ -40,7 +40,8 @@ class CommitFailed(JournalError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        #: `disk_full`, `io_error`, `connection_lost`, `timeout`, `conflict`, `not_replicated` or `refused`.
+        #: `disk_full`, `io_error`, `too_many_files`, `connection_lost`, `timeout`, `conflict`, `not_replicated` or
+        #: `refused`.
         self.reason = reason
         self.detail = detail
 
@@ -72,7 +73,7 @@ class JournalUnavailable(JournalError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        #: `disk_full`, `io_error`, `connection_lost`, `timeout` or `database_error`.
+        #: `disk_full`, `io_error`, `too_many_files`, `connection_lost`, `timeout` or `database_error`.
         self.reason = reason
         self.detail = detail
 
@@ -113,6 +114,7 @@ _ADVICE = {
     "disk_full": "Free some space on the disk of the project's directory, or move the directory, and start again;"
     " nothing that was confirmed is lost.",
     "io_error": "Check that the disk of the project's directory is mounted, writable and healthy, and start again.",
+    "too_many_files": "Raise the limit of open files (`ulimit -n`, LimitNOFILE= in the systemd unit), and start again.",
     "database_error": "Run `tocsin doctor --verify` to see whether what is stored is damaged.",
     "tables_damaged": "Keep a copy of the directory. Put back tables.db from a backup, however old, and start again if"
     " the journal still has the events after it; `tocsin doctor --verify` says how far the journal goes back.",

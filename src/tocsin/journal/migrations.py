@@ -1,5 +1,6 @@
 """Numbered schema changes: SQL files `0001_name.sql` in a package folder, each applied once, in order."""
 
+from functools import cache
 from importlib import resources
 
 import msgspec
@@ -17,8 +18,9 @@ class Migration(msgspec.Struct, frozen=True):
     sql: str
 
 
+@cache
 def migrations(package: str, folder: str) -> list[Migration]:
-    """Read the steps of a schema; raise if their numbers do not count from 1 without a gap."""
+    """Read the steps of a schema once; raise if their numbers do not count from 1 without a gap."""
     files = sorted(
         (file for file in resources.files(package).joinpath(folder).iterdir() if file.name.endswith(".sql")),
         key=lambda file: file.name,

@@ -23,6 +23,7 @@ from tocsin.journal.base import Journal
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable
 from tocsin.journal.files import sync_file
 from tocsin.journal.log import events_of, tail
+from tocsin.journal.open_files import reason_of
 from tocsin.journal.records import RECORDS, RECORDS_WITH_PAYLOADS
 from tocsin.journal.tables import Segment, Tables
 
@@ -68,7 +69,7 @@ class Exporter:
             adopted = self._existing(self._exported + 1) if self._first_at is None else None
             segment = adopted or self._cut(storage, time.time_ns() // 1000 if now is None else now)
         except OSError as error:
-            raise JournalUnavailable("io_error", f"segments: {error}") from error
+            raise JournalUnavailable(reason_of(error, "io_error"), f"segments: {error}") from error
         if segment is None:
             return False
         self._tables.record_segment(segment)

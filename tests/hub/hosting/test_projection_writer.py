@@ -1,6 +1,7 @@
 """The projection writer does its other work although captures never end."""
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,30 @@ async def test_a_capture_does_not_wait_until_everything_is_indexed(
         while batches < enough:  # it indexes what commits leave time for: all of it
             await asyncio.sleep(0.001)
         await host.projected(host.committed_seq)
+        assert host.projected_seq == host.committed_seq
+
+
+async def test_tables_are_written_again_after_any_time_without_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy would give up after three failures; what is read with the tables fails like the tables themselves."""
+    failures = 0
+
+    def fail(*_: object) -> None:
+        nonlocal failures
+        failures += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with hosted(tmp_path) as (host, _):
+        monkeypatch.setattr(SqliteTables, "write", fail)
+        monkeypatch.setattr(SqliteJournal, "tables", fail)
+        assert isinstance(await host.submit(message(1), ADA), Receipt)
+        async with asyncio.timeout(_PATIENCE_S):
+            while failures < 10:
+                await asyncio.sleep(0.001)
+            assert isinstance(await host.submit(message(2), ADA), Receipt)
+            monkeypatch.undo()
+            await host.projected(host.committed_seq)
         assert host.projected_seq == host.committed_seq
 
 

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import uvicorn
 from starlette.types import ASGIApp
 
+from tocsin.gateways.http.listening import Listening, begin
 from tocsin.gateways.http.transport import http_protocol
 from tocsin.gateways.websocket.transport import socket_protocol
 from tocsin.hub.config import ServerConfig
@@ -89,6 +90,7 @@ class QuietServer(uvicorn.Server):
     """A uvicorn server that installs no signal handlers, has no lifespan, and ends without a pause.
 
     uvicorn notices at its next tick, after up to 100 ms, that it is to end, and then sleeps for 100 ms once or more.
+    Its sockets accept connections by `listening`, which says what happens when open files run out.
     """
 
     def __init__(self, config: uvicorn.Config, tick_s: float = 0.1) -> None:
@@ -96,6 +98,9 @@ class QuietServer(uvicorn.Server):
         super().__init__(config)
         self._tick_s = tick_s
         self._told = asyncio.Event()
+        self._beginning: set[asyncio.Task[None]] = set()
+        #: The sockets that accept connections.
+        self.listening: list[Listening] = []
 
     def stop(self) -> None:
         """Accept no more connections, and end when those that are open have ended."""
@@ -107,6 +112,25 @@ class QuietServer(uvicorn.Server):
         """Capture no signals."""
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept the connections of some sockets."""
+        self.listening = [Listening(one, self._begin) for one in sockets or ()]
+        self.started = True
+
+    def protocol(self) -> asyncio.Protocol:
+        """Make the protocol of a connection."""
+        config = self.config
+        if not config.loaded:
+            config.load()
+        make: Any = config.http_protocol_class
+        made: asyncio.Protocol = make(config=config, server_state=self.server_state, app_state={})
+        return made
+
+    def _begin(self, connection: socket.socket) -> None:
+        beginning = asyncio.get_running_loop().create_task(begin(connection, self.protocol))
+        self._beginning.add(beginning)
+        beginning.add_done_callback(self._beginning.discard)
+
     async def main_loop(self) -> None:
         """Tick until told to stop."""
         ticks = itertools.count()
@@ -117,7 +141,7 @@ class QuietServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listeners, and wait for connections and requests until the time for that is used up."""
-        for end in (*self.servers, *(sockets or ())):
+        for end in (*self.listening, *(sockets or ())):
             end.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
@@ -126,8 +150,6 @@ class QuietServer(uvicorn.Server):
             async with asyncio.timeout(self.config.timeout_graceful_shutdown):
                 while (state.connections or state.tasks) and not self.force_exit:
                     await asyncio.sleep(_LOOK_S)
-                for server in self.servers:
-                    await server.wait_closed()
         except TimeoutError:
             _log.error("requests cancelled: they did not end in time", extra={"fields": {"number": len(state.tasks)}})
             for task in state.tasks:
@@ -228,7 +250,7 @@ async def serve(
     end_accepting: Callable[[], None] | None = None
     try:
         if accepting is not None:
-            end_accepting = await accepting(lambda: _protocol(server))
+            end_accepting = await accepting(server.protocol)
         started()
         await server.serve(sockets=[listener] if accepting is None else [])
         _drop_stalled(server)
@@ -240,12 +262,3 @@ async def serve(
         await hub.close()
     _log.info("stopped", extra={"fields": {"reason": reason}})
     return reason
-
-
-def _protocol(server: uvicorn.Server) -> asyncio.Protocol:
-    config = server.config
-    if not config.loaded:
-        config.load()
-    make: Any = config.http_protocol_class
-    made: asyncio.Protocol = make(config=config, server_state=server.server_state, app_state={})
-    return made

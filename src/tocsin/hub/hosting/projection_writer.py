@@ -14,7 +14,8 @@ from tocsin.core.errors import InvariantViolation
 from tocsin.core.policy import Storage
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import Capture
-from tocsin.journal.errors import JournalError, OwnershipLost, TablesDamaged
+from tocsin.journal.errors import JournalError, JournalUnavailable, OwnershipLost, TablesDamaged
+from tocsin.journal.open_files import OPEN_FILES, TOO_MANY_FILES, reason_of
 from tocsin.journal.projection import batch_of, discard
 from tocsin.journal.segments import Exporter
 from tocsin.journal.tables import Tables
@@ -148,6 +149,10 @@ class ProjectionWriter:
                     self._housekeep(storage)
                     self._next_chores = time.monotonic() + storage.notify_interval_s
                 self._failures = 0
+            except OSError as error:
+                self._failed(JournalUnavailable(reason_of(error, "io_error"), str(error)), storage)
+                if closing:
+                    return
             except JournalError as error:
                 self._failed(error, storage)
                 if closing or isinstance(error, OwnershipLost):
@@ -253,12 +258,16 @@ class ProjectionWriter:
             return seq
 
     def _failed(self, error: JournalError, storage: Storage) -> None:
-        _log.warning("the tables of %s could not be written: %s", self._journal.project, error)
+        if too_many_files := error.reason == TOO_MANY_FILES:
+            OPEN_FILES.report(f"the tables of {self._journal.project} are not written", error)
+        else:
+            _log.warning("the tables of %s could not be written: %s", self._journal.project, error)
         with self._wake:
             self._failures += 1
             self._writing = False
             self._wake.notify_all()
-        if self._failures >= storage.recovery_attempts_max or isinstance(error, OwnershipLost):
+        is_last = self._failures >= storage.recovery_attempts_max and not too_many_files
+        if is_last or isinstance(error, OwnershipLost):
             self._gave_up(error)
         else:
             self._on_failure()

@@ -16,6 +16,7 @@ from psycopg import errors, sql
 from psycopg.abc import PQGen
 
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalError, JournalUnavailable, JournalUnsupported
+from tocsin.journal.open_files import reason_of
 
 __all__ = ["Connection", "connect", "hang_up", "translated", "use_schema"]
 
@@ -108,8 +109,8 @@ def translated(otherwise: type[CommitFailed] | type[JournalUnavailable]) -> Iter
         raise otherwise("conflict", str(error)) from error
     except errors.IoError as error:
         raise otherwise("io_error", str(error)) from error
-    except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:
-        raise otherwise("connection_lost", str(error)) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction, OSError) as error:
+        raise otherwise(reason_of(error, "connection_lost"), str(error)) from error
     except psycopg.Error as error:
         reason = "refused" if otherwise is CommitFailed else "database_error"
         raise otherwise(reason, f"{type(error).__name__}: {error}") from error

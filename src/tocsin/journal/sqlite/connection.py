@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalError, JournalUnavailable, JournalUnsupported
+from tocsin.journal.open_files import reason_of
 
 __all__ = ["check_version", "connect", "make_private", "pragma", "translated"]
 
@@ -87,7 +88,10 @@ def translated(
         raise damaged(f"{where}: {error}") from error
     except (apsw.IOError, OSError) as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise otherwise("disk_full" if full else "io_error", f"{where}: {error}") from error
+        raise otherwise("disk_full" if full else reason_of(error, "io_error"), f"{where}: {error}") from error
+    except apsw.CantOpenError as error:
+        reason = reason_of(error, "refused" if otherwise is CommitFailed else "database_error")
+        raise otherwise(reason, f"{where}: {type(error).__name__}: {error}") from error
     except apsw.Error as error:
         if isinstance(error, apsw.SQLError) and damaged is not JournalDamaged:
             # The statements are fixed, so the schema is not what it was.

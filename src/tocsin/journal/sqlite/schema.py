@@ -15,9 +15,9 @@ def migrate(
     connection: apsw.Connection, folder: str, upto: int | None = None, damaged: type[JournalDamaged] = JournalDamaged
 ) -> int:
     """Apply the numbered steps that a file lacks, each in one transaction; return its version."""
-    steps = migrations("tocsin.journal.sqlite", f"migrations/{folder}")
     name = Path(connection.filename).name
     with translated(JournalUnavailable, name, damaged):
+        steps = migrations("tocsin.journal.sqlite", f"migrations/{folder}")
         version = int(str(pragma(connection, "user_version")))
         for step in pending(steps, version, name)[: None if upto is None else max(0, upto - version)]:
             connection.execute("BEGIN IMMEDIATE")
