@@ -12,6 +12,8 @@ from websockets.asyncio.client import connect
 from tests.envelopes import envelope
 from tests.gateways.hubs import age_tokens
 from tests.gateways.websocket.sockets import Client, SocketTeam, socket_team
+from tocsin.core.errors import refusal
+from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.observability.logs import JsonFormatter
 
 
@@ -113,6 +115,20 @@ async def test_the_operation_after_a_revocation_is_not_done(tmp_path: Path) -> N
         await ada.raw(json.dumps([{"op": "send_message", "id": 9, "envelope": envelope(1)}]))
         assert await ada.closed() == 4401
         assert not team.hub.host.exchange.state.messages
+
+
+async def test_a_token_that_cannot_be_checked_for_now_does_not_end_the_session(
+    team: SocketTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await team.attach("ada")
+
+    def unchecked(grant: Grant) -> None:
+        raise refusal("E_HUB_007", "the database does not answer")
+
+    monkeypatch.setattr(team.hub.authority, "check", unchecked)
+    assert await ada.closed() == 1013
+    assert ada.bye["resume"] is True
+    assert ada.welcome["session"] in team.hub.host.exchange.state.sessions
 
 
 async def test_a_rotated_token_ends_the_old_sockets_and_opens_new_ones(team: SocketTeam) -> None:

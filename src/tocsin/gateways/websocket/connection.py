@@ -51,7 +51,7 @@ _OPERATION = b'"op"'
 #: Closing code of the WebSocket protocol for a hub that stops or has moved the project.
 GOING_AWAY = 1001
 #: Closing codes of the WebSocket protocol: text that is not UTF-8; a ping without an answer.
-_NOT_UTF_8, _NO_PONG = 1007, 1011
+_NOT_UTF_8, _NO_PONG, _TRY_AGAIN = 1007, 1011, 1013
 _SUBMITTED = tuple[int | None, type, "asyncio.Future[Reply]"]
 
 
@@ -178,10 +178,16 @@ class Connection:
             self._host.submit(cmd.Heartbeat(self.session), self._caller)
 
     def check_token(self) -> bool:
-        """Tell whether the token is still valid; if not, close the socket and its session."""
+        """Tell whether the token is still valid; if not, close the socket and its session.
+
+        Where tokens cannot be checked for now, the session is kept.
+        """
         try:
             check_again(self._hub, self.grant)
         except TocsinError as error:
+            if error.problem.retryable:
+                self.end(_TRY_AGAIN, error.problem.detail, resume=True)
+                return False
             session, self.session = self.session, None
             if session is not None:
                 self._sessions.forget(session, self)
