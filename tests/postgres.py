@@ -155,14 +155,22 @@ class Server:
         self.execute(f"CREATE DATABASE {name}")
         return f"host={self.folder} dbname={name} user=tocsin"
 
-    def dump(self, path: Path) -> None:
-        """Write the database as the statements that make it again."""
-        path.write_text(self._run("pg_dump", "-d", self.dsn, "--no-owner"), encoding="utf-8")
+    def dump(self, path: Path, name: str = "postgres") -> None:
+        """Write a database as the statements that make it again."""
+        database = f"host={self.folder} dbname={name} user=tocsin"
+        path.write_text(self._run("pg_dump", "-d", database, "--no-owner"), encoding="utf-8")
 
     def restore(self, path: Path, database: str) -> None:
         """Perform the statements of a dump in a database."""
         statements = path.read_text(encoding="utf-8")
         self._run("psql", "-d", database, "-X", "-q", "-v", "ON_ERROR_STOP=1", given=statements)
+
+    def copy(self, name: str, copied: str) -> str:
+        """Dump a database, restore it as another one, and return how to connect to that."""
+        dsn, file = self.database(copied), self.folder / f"{name}.sql"
+        self.dump(file, name)
+        self.restore(file, dsn)
+        return dsn
 
     def remove(self) -> None:
         """Stop and leave nothing behind."""

@@ -33,9 +33,12 @@ class Shared:
         self.client = client
         self.data = data
 
-    async def call(self, method: str, path: str, token: str, body: object = None) -> httpx2.Response:
-        """Send one request."""
-        return await self.client.request(method, path, json=body, headers={"authorization": f"Bearer {token}"})
+    async def call(
+        self, method: str, path: str, token: str, body: object = None, project: str | None = None
+    ) -> httpx2.Response:
+        """Send one request, to another project than the token's if it is named."""
+        headers = {"authorization": f"Bearer {token}"} | ({} if project is None else {"tocsin-project": project})
+        return await self.client.request(method, path, json=body, headers=headers)
 
     async def stands_by(self) -> bool:
         """Tell whether its health says that it waits for the home project; it must answer."""
@@ -122,6 +125,74 @@ async def test_projects_move_when_a_hub_joins_and_back_when_it_leaves(tmp_path: 
             assert gone.headers["location"] == f"{ONE}/v1/status"
             await eventually(lambda: one.hub.members.addresses == [ONE])
             assert (await one.call("GET", "/v1/status", token)).json()["project"] == moving
+
+
+class Intruder:
+    """The holder of an admin token, who issues tokens in a project until it is stopped."""
+
+    def __init__(self, hub: Shared, project: str, token: str, name: str) -> None:
+        self._hub, self._project, self._token, self._name = hub, project, token, name
+        #: Whether its token has been revoked, and that has been answered.
+        self.is_revoked = False
+        #: Tokens that it was given.
+        self.made: list[str] = []
+        #: Codes of the answers to calls that were made after the revocation, empty for one that was accepted.
+        self.after: list[str] = []
+        self.has_made = asyncio.Event()
+
+    async def run(self) -> None:
+        """Issue tokens, and go on for some calls after the revocation."""
+        while len(self.after) < 20:
+            is_after = self.is_revoked
+            body = {"agent": f"{self._name}-{len(self.made)}", "role": "primary"}
+            answer = await self._hub.call("POST", "/v1/admin/tokens", self._token, body, self._project)
+            if answer.status_code == 200:
+                self.made.append(answer.json()["token"])
+                self.has_made.set()
+            else:
+                assert answer.json()["code"] == "E_AUTH_005", answer.text
+            await asyncio.sleep(0)  # A refusal waits for nothing.
+            if is_after:
+                self.after.append(answer.json().get("code", ""))
+
+
+async def test_a_revoked_administrator_does_nothing_more_at_another_hub(tmp_path: Path, store: str) -> None:
+    async with sharing(tmp_path / "one", store, ONE) as one, sharing(tmp_path / "two", store, TWO) as two:
+        await eventually(lambda: one.hub.members.addresses == two.hub.members.addresses == [ONE, TWO])
+        hubs = {ONE: one, TWO: two}
+        home = hubs[place("home", [ONE, TWO]) or ""]
+        project = next(name for name in map(str, range(12)) if place(name, [ONE, TWO]) != place("home", [ONE, TWO]))
+        other = hubs[place(project, [ONE, TWO]) or ""]
+        await eventually(lambda: home.hub.projects.open_hub_of("home") is not None)
+        operator = (one if (one.data / "admin.token").exists() else two).admin
+        assert (await home.call("POST", "/v1/projects", operator, {"project": project})).status_code == 200
+        for number in range(9):
+            name = f"admin{number}"
+            body = {"agent": name, "role": "human", "admin": True}
+            token = (await home.call("POST", "/v1/admin/tokens", operator, body)).json()["token"]
+            intruder = Intruder(other, project, token, name)
+            async with asyncio.timeout(60), asyncio.TaskGroup() as running:
+                running.create_task(intruder.run())
+                await intruder.has_made.wait()
+                revoked = await home.call("POST", f"/v1/admin/tokens/{name}/revoke", operator, {})
+                assert revoked.status_code == 200, revoked.text
+                intruder.is_revoked = True
+            assert set(intruder.after) == {"E_AUTH_005"}, "no call was accepted"
+            too_late = _made_after_revocation(store)
+            for made in intruder.made:
+                answer = await other.call("GET", "/v1/me", made)
+                late = made[4:20] in too_late
+                assert answer.json().get("code") == ("E_AUTH_005" if late else None), "no token was left"
+
+
+def _made_after_revocation(store: str) -> set[str]:
+    """Return the tokens that were stored while the revocation of their author was."""
+    with psycopg.connect(store) as connection:
+        rows = connection.execute(
+            "SELECT made.token_id FROM tocsin.grants AS made JOIN tocsin.grants AS author"
+            " ON author.token_id = made.issued_by WHERE made.created_at > author.revoked_at"
+        ).fetchall()
+    return {row[0] for row in rows}
 
 
 async def test_each_hub_answers_for_its_own_health(tmp_path: Path, store: str) -> None:

@@ -14,8 +14,9 @@ from tests.gateways.hubs import QUICK, HubTeam, registered_team, team_at
 from tocsin.gateways.dashboard.gateway import DashboardGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.mcp.mount import mcp_route
-from tocsin.hub.auth.store import SqliteGrants
+from tocsin.hub.auth.sqlite_grants import SqliteGrants
 from tocsin.hub.auth.tokens import Grant
+from tocsin.journal.sqlite.schema import migrate
 from tocsin.wire.signatures import Signer
 
 
@@ -58,9 +59,10 @@ async def test_the_types_of_a_token_outlive_the_hub(tmp_path: Path) -> None:
 
 
 def test_tokens_of_an_earlier_version_are_read(tmp_path: Path) -> None:
-    SqliteGrants(tmp_path, "team").close()
     earlier = apsw.Connection(str(tmp_path / "tokens.db"))
+    migrate(earlier, "tokens", upto=1)
     earlier.execute("ALTER TABLE grants DROP COLUMN types")
+    earlier.execute("PRAGMA user_version = 0")
     earlier.execute("INSERT INTO grants VALUES ('00', 'team', 'old', 'primary', 0, x'00', 1, NULL, NULL)")
     earlier.close()
     store = SqliteGrants(tmp_path, "team")

@@ -12,7 +12,7 @@ import pytest
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, registered_team
 from tests.patience import PATIENCE_S
-from tocsin.hub.auth.store import SqliteGrants
+from tocsin.hub.auth.sqlite_grants import SqliteGrants
 from tocsin.hub.auth.tokens import Grant
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.sqlite import SqliteJournal
@@ -74,10 +74,10 @@ async def test_a_store_that_does_not_answer_holds_up_tokens_only(
     async with registered_team(tmp_path) as team:
         begun, gate, write = threading.Event(), threading.Event(), SqliteGrants.write
 
-        def held(store: SqliteGrants, grants: list[Grant]) -> None:
+        def held(store: SqliteGrants, grants: list[Grant], by: str | None, at: int) -> None:
             begun.set()
             assert gate.wait(PATIENCE_S)
-            write(store, grants)
+            write(store, grants, by, at)
 
         monkeypatch.setattr(SqliteGrants, "write", held)
         rotating = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/rotate", {"overlap_s": 60}))

@@ -20,7 +20,7 @@ from tocsin.journal.sqlite.schema import migrate
 
 SQLITE = [
     (folder, version)
-    for folder in ("journal", "tables")
+    for folder in ("journal", "tables", "tokens")
     for version in range(len(migrations("tocsin.journal.sqlite", f"migrations/{folder}")) + 1)
 ]
 POSTGRES = range(len(migrations("tocsin.journal.postgres", "migrations")) + 1)
@@ -35,10 +35,10 @@ def test_a_sqlite_file_of_any_version_is_brought_up_to_date(tmp_path: Path, fold
     fresh, old = (connect(tmp_path / name, "FULL") for name in ("fresh.db", "old.db"))
     latest = migrate(fresh, folder)
     assert migrate(old, folder, upto=version) == version
-    marker = {"journal": "ownership", "tables": "policies"}[folder]
+    marker = {"journal": "ownership", "tables": "policies", "tokens": "grants"}[folder]
     if version:
-        width = len(list(old.execute(f"PRAGMA table_info({marker})")))
-        values = ", ".join(["1"] * width)
+        columns = list(old.execute(f"PRAGMA table_info({marker})"))
+        values = ", ".join("x'31'" if column[2] == "BLOB" else "1" for column in columns)
         old.execute(f"INSERT INTO {marker} VALUES ({values})")  # noqa: S608
     assert migrate(old, folder) == latest
     assert schema_of(old) == schema_of(fresh)

@@ -77,8 +77,13 @@ def _next_step(examined: list[Examined]) -> str:
             "The journal is damaged, or has lost commits. Keep a copy of the directory and restore it from a backup;"
             " where only commits at the end are lost, `tocsin doctor --accept-loss` continues without them."
         )
-    if any("tokens.db" in what for what in damaged):
+    if any("structure of tokens.db" in what for what in damaged):
         return "The tokens are damaged: restore tokens.db from a backup, or remove it and issue the tokens anew."
+    if any("tokens" in what for what in damaged):
+        return (
+            "Damaged tokens are refused, the others are valid: delete the rows of the damaged ones from the table"
+            " `grants`, and issue new tokens to their agents."
+        )
     return "Only tables are damaged: the next start of the hub rebuilds them from the journal."
 
 

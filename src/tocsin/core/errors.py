@@ -116,6 +116,7 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_AUTH_005", "token_revoked", "Token revoked", "High", False, "ask for a new token", False, 401),
     ("E_AUTH_006", "bad_signature", "Signature missing or wrong", "High", True, "sign the envelope", False, 401),
     ("E_AUTH_007", "not_registered", "Caller is not registered", "Medium", True, "register", False, 403),
+    ("E_AUTH_008", "token_damaged", "The stored token is damaged", "High", False, "ask for a new token", False, 401),
 
     ("E_LEASE_001", "lease_not_held", "Lease not held", "Medium", True, "acquire it first", False, 409),
     ("E_LEASE_002", "lease_conflict", "Resource is held by another", "Medium", True, "wait in the queue", True, 409),

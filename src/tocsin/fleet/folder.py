@@ -13,7 +13,7 @@ from typing import Any
 
 from tocsin.core.errors import refusal
 from tocsin.fleet.catalogue import CatalogueEntry, check_name
-from tocsin.hub.auth.store import SqliteGrants
+from tocsin.hub.auth.sqlite_grants import SqliteGrants
 from tocsin.journal.errors import JournalUnavailable, ProjectBusy
 from tocsin.journal.sqlite import connection as sqlite
 from tocsin.journal.sqlite.repair import lock_project

@@ -15,13 +15,14 @@ from tocsin.fleet.backups.exports import Exports
 from tocsin.fleet.catalogue import Catalogue
 from tocsin.fleet.folder import PROJECTS, FolderCatalogue
 from tocsin.fleet.projects import Projects
-from tocsin.hub.auth.authority import Authority, FollowingAuthority
 from tocsin.hub.auth.browser_sessions import SignOuts
-from tocsin.hub.auth.store import FollowedGrants, GrantStore, PostgresGrants, SqliteGrants
+from tocsin.hub.auth.sqlite_grants import SqliteGrants
+from tocsin.hub.auth.store import ReadableGrants
+from tocsin.hub.auth.verifier import FollowingAuthority, TokenVerifier
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
 from tocsin.hub.policy_file import adopt_policy_file
-from tocsin.hub.service import Hub, is_postgres
+from tocsin.hub.service import Hub, hub_name, is_postgres
 from tocsin.policies import POLICY_FILE, default_policy, load_policy
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ async def open_projects(
 
 async def projects_of(
     place: Place,
-    parent: Authority,
+    parent: TokenVerifier,
     *,
     trusting: bool = False,
     catalogue: Catalogue | None = None,
@@ -111,7 +112,7 @@ async def projects_of(
 async def open_project(
     place: Place,
     name: str,
-    parent: Authority,
+    parent: TokenVerifier,
     catalogue: Catalogue,
     *,
     trusting: bool,
@@ -154,16 +155,13 @@ def _config(home: ServerConfig) -> ServerConfig:
 
 def home_authority(place: Place) -> FollowingAuthority:
     """Return the tokens of the home project, for a process that does not serve it."""
-    grants: GrantStore
+    grants: ReadableGrants
     if is_postgres(place.store):
-        stored = PostgresGrants(place.store, place.home, place.config.store.commit_timeout_s)
-        grants = FollowedGrants(stored, place.config.hubs.beat_s)
+        from tocsin.hub.auth.followed_grants import FollowedGrants  # its driver is optional
+        from tocsin.hub.auth.postgres_grants import PostgresGrants
+
+        stored, hubs = PostgresGrants(place.store, place.home, place.config.store.commit_timeout_s), place.config.hubs
+        grants = FollowedGrants(stored, hub_name(), beat_s=hubs.beat_s, lease_s=hubs.lease_s)
     else:
         grants = SqliteGrants(place.data, place.home)
-    return FollowingAuthority(
-        grants,
-        place.home,
-        Clock().now,
-        tokens_per_agent_max=place.config.tokens_per_agent_max,
-        tokens_max=place.config.tokens_max,
-    )
+    return FollowingAuthority(grants, place.home, grants.now)

@@ -18,8 +18,8 @@ from tocsin.core.errors import TocsinError, refusal
 from tocsin.fleet.peers import RELAYED
 from tocsin.fleet.projects import Projects
 from tocsin.gateways.problems import problem_response, unhandled
-from tocsin.hub.auth.authority import Authority
 from tocsin.hub.auth.tokens import Grant
+from tocsin.hub.auth.verifier import TokenVerifier
 from tocsin.hub.observability.readiness import ReadinessReport
 from tocsin.hub.reports import REPORT_PATH
 from tocsin.hub.service import moved
@@ -108,7 +108,7 @@ class Router:
         self,
         home: str,
         home_app: ASGIApp | None,
-        authority: Authority,
+        authority: TokenVerifier,
         projects: Projects,
         *,
         trusting: bool = False,

@@ -23,8 +23,8 @@ from tocsin.fleet.members import Member, Members
 from tocsin.fleet.projects import Projects
 from tocsin.fleet.registry import Registry, is_gone
 from tocsin.gateways.files.gateway import FileGateway
-from tocsin.hub.auth.authority import FollowingAuthority
 from tocsin.hub.auth.browser_sessions import SignOuts
+from tocsin.hub.auth.verifier import FollowingAuthority
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
 from tocsin.hub.observability.readiness import ReadinessReport

@@ -15,7 +15,7 @@ from tocsin.fleet.home import Place, home_authority, projects_of
 from tocsin.fleet.peers import Peers
 from tocsin.fleet.placement import place
 from tocsin.fleet.projects import Projects
-from tocsin.hub.auth.authority import FollowingAuthority
+from tocsin.hub.auth.verifier import FollowingAuthority
 from tocsin.hub.config import ServerConfig
 
 __all__ = [

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 
 from tocsin.core.errors import refusal
 from tocsin.hub.auth.authority import ADMIN
-from tocsin.hub.auth.tokens import ROLES, Grant
+from tocsin.hub.auth.tokens import ROLES, UNAUTHENTICATED, Grant
 from tocsin.hub.config import is_loopback
 from tocsin.hub.operations import Call
 from tocsin.hub.service import Hub
@@ -27,8 +27,6 @@ __all__ = [
     "may_see_everything",
 ]
 
-#: Token id in the grant of a caller that was accepted without a token.
-_UNAUTHENTICATED = "insecure"
 #: Header of every request from the dashboard's page; a page of another origin cannot set it without CORS permission.
 DASHBOARD_HEADER = "tocsin-dashboard"
 
@@ -85,7 +83,7 @@ def may_see_everything(hub: Hub, grant: Grant) -> bool:
 
 def check_again(hub: Hub, grant: Grant) -> None:
     """Refuse a caller whose token has been revoked or has expired; an unauthenticated caller has none."""
-    if not (hub.trusting and grant.token_id == _UNAUTHENTICATED):
+    if not (hub.trusting and grant.token_id == UNAUTHENTICATED):
         hub.authority.check(grant)
 
 
@@ -103,4 +101,4 @@ def _unauthenticated(hub: Hub, request: HTTPConnection) -> Grant:
     role = role or ("human" if agent == ADMIN else "primary")
     if role not in ROLES:
         raise refusal("E_AUTH_003", f"{role[:64]!r} is not a role", expected="one of " + ", ".join(ROLES))
-    return Grant(_UNAUTHENTICATED, hub.host.project, agent, role, agent == ADMIN, bytes(32), 0)
+    return Grant(UNAUTHENTICATED, hub.host.project, agent, role, agent == ADMIN, bytes(32), 0)

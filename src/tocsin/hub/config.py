@@ -264,7 +264,8 @@ class HubsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: Annotated[float, Meta(ge=0, le=1000)]
     #: Interval at which this hub shows that it works and looks at the others, seconds.
     beat_s: Seconds
-    #: Time without such a sign after which the other hubs take its projects over, seconds.
+    #: Time without such a sign after which the other hubs take its projects over, seconds. For as long this hub accepts
+    #: tokens of the home project that it cannot read again, and a change of them waits for a hub that does not answer.
     lease_s: Seconds
     #: Time for the callers of a project that moves to another hub to leave, seconds; then their connections are closed.
     drain_s: Seconds

@@ -19,7 +19,9 @@ from tocsin.hub.auth.administration import TokenAdministration
 from tocsin.hub.auth.authority import ADMIN, Authority
 from tocsin.hub.auth.browser_sessions import BrowserSessions
 from tocsin.hub.auth.sign_in_links import SignInLinks
-from tocsin.hub.auth.store import AnnouncedGrants, GrantStore, PostgresGrants, SqliteGrants
+from tocsin.hub.auth.sqlite_grants import SqliteGrants
+from tocsin.hub.auth.store import AnnouncedGrants, GrantStore
+from tocsin.hub.auth.verifier import TokenVerifier
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig, load_config
 from tocsin.hub.hosting.host import Host
@@ -147,7 +149,7 @@ class Hub:
         standby: "Standby | None" = None,
         threads: Executor | None = None,
         keeps_sessions: bool = False,
-        parent: Authority | None = None,
+        parent: TokenVerifier | None = None,
         tokens_made: Callable[[list[str]], None] | None = None,
     ) -> "Hub":
         """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory.
@@ -164,17 +166,18 @@ class Hub:
             journal = await asyncio.to_thread(_open_journal, data, policy, config, project, store)
         host = await Host.start(journal, policy, segments=data / "segments", keeps_sessions=keeps_sessions)
         try:
-            grants = await asyncio.to_thread(_open_grants, data, config, project, store)
+            grants = await asyncio.to_thread(_open_grants, data, config, journal, store)
             if tokens_made is not None:
                 grants = AnnouncedGrants(grants, tokens_made)
             authority = await asyncio.to_thread(
                 lambda: Authority(
                     grants,
                     project,
-                    Clock().now,
+                    grants.now,
                     tokens_per_agent_max=config.tokens_per_agent_max,
                     tokens_max=config.tokens_max,
                     parent=parent,
+                    is_current=lambda: journal.lease_left_s() > 0,
                 )
             )
             reader = Reader(
@@ -307,7 +310,9 @@ def wakers_url(config: ServerConfig) -> str:
     return f"http://{everywhere.get(config.address, config.address)}:{config.port}"
 
 
-def _open_grants(data: Path, config: ServerConfig, project: str, store: str) -> GrantStore:
+def _open_grants(data: Path, config: ServerConfig, journal: Journal, store: str) -> GrantStore:
     if not is_postgres(store):
-        return SqliteGrants(data, project)
-    return PostgresGrants(store, project, config.store.commit_timeout_s)
+        return SqliteGrants(data, journal.project)
+    from tocsin.hub.auth.postgres_grants import PostgresGrants  # its driver is optional
+
+    return PostgresGrants(store, journal.project, config.store.commit_timeout_s, epoch=journal.epoch)

@@ -10,13 +10,15 @@ import msgspec
 
 from tocsin.journal.base import Group, checked
 from tocsin.journal.checksums import FROM_BEFORE, key_of, verifier
+from tocsin.journal.columns import Row
 from tocsin.journal.errors import JournalDamaged
 from tocsin.journal.log import events_of
 from tocsin.journal.recovery import snapshot_of
 from tocsin.journal.table_definitions import RECOVERED
 from tocsin.journal.tables import Tables
+from tocsin.journal.token_table import GRANTS, damage_of
 
-__all__ = ["Examined", "examine_journal", "examine_tables"]
+__all__ = ["Examined", "examine_journal", "examine_tables", "examine_tokens"]
 
 #: Problems that a report names; the others are counted.
 _NAMED_MAX = 100
@@ -93,3 +95,18 @@ def examine_tables(tables: Tables) -> Iterator[Examined]:
     except JournalDamaged as error:
         whole.add(str(error))
     yield whole
+
+
+def examine_tokens(rows: Iterable[Row]) -> Examined:
+    """Read every token."""
+    found, mac = Examined("tokens"), GRANTS.names.index("mac")
+    without = 0
+    for row in rows:
+        found.read += 1
+        wrong = damage_of(row)
+        if wrong is not None:
+            found.add(f"token {key_of(GRANTS, row)}: {wrong}")
+        without += row[mac] is None
+    if without:
+        found.note = f"{without} of an earlier version, not presented since"
+    return found

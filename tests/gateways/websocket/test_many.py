@@ -16,8 +16,8 @@ from tests.envelopes import envelope
 from tests.gateways.websocket.sockets import Client
 from tests.patience import PATIENCE_S
 from tests.soak import scaled
-from tocsin.hub.auth.store import SqliteGrants
-from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of
+from tocsin.hub.auth.sqlite_grants import SqliteGrants
+from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of, with_mac
 
 #: More than the open files that systems allow by default, so that the hub has to raise the limit.
 SOCKETS, AGENTS = scaled(2000, 10_000), scaled(200, 1000)
@@ -37,7 +37,12 @@ def prepare(data: Path) -> dict[str, str]:
     roles = {BOSS: "director"} | {f"agent_{number}": "primary" for number in range(AGENTS)}
     secrets = {agent: fresh_secret() for agent in roles}
     grants = [
-        Grant(secret.token_id, "default", agent, roles[agent], False, hash_of(secret.secret), time.time_ns() // 1000)
+        with_mac(
+            Grant(
+                secret.token_id, "default", agent, roles[agent], False, hash_of(secret.secret), time.time_ns() // 1000
+            ),
+            secret,
+        )
         for agent, secret in secrets.items()
     ]
     store = SqliteGrants(data, "default")

@@ -27,7 +27,7 @@ from tocsin.fleet.backups.manifest import (
     checksum_of,
 )
 from tocsin.fleet.folder import INDEX, PROJECTS
-from tocsin.hub.auth.store import project_of_grants
+from tocsin.hub.auth.sqlite_grants import project_of_grants
 from tocsin.journal.errors import JournalError
 from tocsin.journal.files import sync_file
 from tocsin.journal.sqlite.copying import copy_database, copy_project

@@ -6,6 +6,7 @@ failure of the store is reported to the caller. A revocation takes effect before
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -19,6 +20,8 @@ from tocsin.journal.errors import JournalError
 
 __all__ = ["TokenAdministration"]
 
+_log = logging.getLogger("tocsin.auth")
+
 Result = TypeVar("Result")
 
 
@@ -28,6 +31,9 @@ class TokenAdministration:
     def __init__(self, authority: Authority) -> None:
         self._authority = authority
         self._worker = Worker(f"tokens {authority.project}", asyncio.get_running_loop())
+        #: Tokens of an earlier version that were presented, and whose MAC is being stored.
+        self._presented: set[str] = set()
+        authority.presented = self._keep_mac
 
     async def issue(
         self,
@@ -65,6 +71,19 @@ class TokenAdministration:
     async def close(self) -> None:
         """Finish the changes that were requested, and stop."""
         await self._worker.close()
+
+    def _keep_mac(self, grant: Grant) -> None:
+        """Store the MAC of a token of an earlier version, while its holder goes on."""
+        if grant.token_id in self._presented:
+            return
+        self._presented.add(grant.token_id)
+
+        def done(_: None, error: Exception | None) -> None:
+            self._presented.discard(grant.token_id)
+            if error is not None:
+                _log.warning("the MAC of token %s could not be stored: %s", grant.token_id, error)
+
+        self._worker.start(lambda: self._authority.keep_mac(grant), done)
 
     async def _done(self, change: Callable[[], Result]) -> Result:
         try:

@@ -1,21 +1,16 @@
-"""Checking, issuing, rotating and revoking tokens.
+"""Issuing, rotating and revoking tokens.
 
-A check is a lookup in memory and one comparison in constant time; an unknown token takes as long as a known one. A new
-token is durable before it is returned or valid. A revoked token is refused from the moment of the request, whether or
-not the store answers; the caller gets its answer once the revocation is durable. If the store fails, the token stays
-refused by this hub, and a second request stores the revocation.
+A new token is durable before it is returned or valid. A revoked token is refused from the moment of the request,
+whether or not the store answers; the caller gets its answer once the revocation is durable and every process that uses
+the token has read it. If the store fails, the token stays refused by this hub, and a second request stores the
+revocation.
 
 The holder of an admin token administers all tokens. A human or a director without one administers the tokens of agents
 whose role is below its own, now and before, and never an admin token; what it issues ends no later than its own token.
 
-Administrators of a hub's home project administer its other projects, too: an authority that has a `parent` accepts the
-parent's admin tokens.
-
-Changes are made by one thread at a time, checks and stops by any thread: the dictionary of grants is replaced as a
-whole and never changed in place, and stopped tokens are only added.
+Changes are made by one thread at a time.
 """
 
-import hmac
 import re
 from collections.abc import Callable
 
@@ -26,19 +21,19 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import refusal
 from tocsin.core.policy import microseconds
 from tocsin.hub.auth.store import GrantStore
-from tocsin.hub.auth.tokens import ROLES, Grant, Issued, fresh_secret, hash_of, parse_token
+from tocsin.hub.auth.tokens import ROLES, UNAUTHENTICATED, Grant, Issued, fresh_secret, hash_of, with_mac
+from tocsin.hub.auth.verifier import TokenVerifier
 
-__all__ = ["ADMIN", "Authority", "FollowingAuthority"]
+__all__ = ["ADMIN", "Authority"]
 
 #: Agent of a project's first token.
 ADMIN = "admin"
 
 _AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
-_NOBODY = bytes(32)
 
 
-class Authority:
-    """The tokens of one project."""
+class Authority(TokenVerifier):
+    """Administers the tokens of one project."""
 
     def __init__(
         self,
@@ -48,61 +43,13 @@ class Authority:
         *,
         tokens_per_agent_max: int,
         tokens_max: int,
-        parent: "Authority | None" = None,
+        parent: TokenVerifier | None = None,
+        is_current: Callable[[], bool] = lambda: True,
     ) -> None:
+        super().__init__(store, project, clock, parent=parent, is_current=is_current)
         self._store = store
-        self._parent = parent
-        self._clock = clock
         self._tokens_per_agent_max = tokens_per_agent_max
         self._tokens_max = tokens_max
-        self._grants = {grant.token_id: grant for grant in store.load()}
-        #: Time at which each token was stopped, by id, durable or not.
-        self._stopped: dict[str, int] = {}
-        self.project = project
-
-    def authenticate(self, token: str) -> Grant:
-        """Return the grant of a token, or refuse the token."""
-        secret = parse_token(token)
-        grant = None if secret is None else self.find(secret.token_id)
-        fits = hmac.compare_digest(
-            hash_of("" if secret is None else secret.secret), _NOBODY if grant is None else grant.digest
-        )
-        if grant is None or not fits or grant.project != self.project:
-            raise refusal("E_AUTH_001", "this token is not valid here", expected="a token of this project")
-        self.check(grant)
-        return grant
-
-    def check(self, grant: Grant) -> None:
-        """Refuse a grant that has been revoked or has expired since it was returned."""
-        known = self._grants.get(grant.token_id)
-        if known is None and self._parent is not None:
-            self._parent.check(grant)
-            return
-        if known is None or known.revoked_at is not None or grant.token_id in self._stopped:
-            raise refusal("E_AUTH_005", f"token {grant.token_id} has been revoked")
-        if not known.is_live(self._clock()):
-            raise refusal("E_AUTH_004", f"token {grant.token_id} has expired")
-
-    def find(self, token_id: str) -> Grant | None:
-        """Return the grant with a token id, also an expired or revoked one."""
-        grant = self._grants.get(token_id)
-        if grant is None and self._parent is not None:
-            grant = self._parent.find(token_id)
-            return None if grant is None or not grant.admin else msgspec.structs.replace(grant, project=self.project)
-        return grant
-
-    def has(self, grant: Grant) -> bool:
-        """Tell whether a grant is one of this project's own, and not one of its parent."""
-        return grant.token_id in self._grants
-
-    def grants(self) -> list[Grant]:
-        """List all grants, oldest first; a stopped one is listed as revoked."""
-        return [self._as_checked(grant) for grant in self._grants.values()]
-
-    def has_admin(self) -> bool:
-        """Tell whether a valid token can administer tokens."""
-        now = self._clock()
-        return any(grant.admin and grant.is_live(now) for grant in self.grants())
 
     def must_allow(self, agent: str, role: str) -> None:
         """Refuse an invalid agent id or role, a second role for an agent, and a token above the limit."""
@@ -150,8 +97,8 @@ class Authority:
         """Issue a token for an agent; an agent has one role at a time. Without types it grants any agent type."""
         self.must_administer(by, agent, role, admin=admin)
         self.must_allow(agent, role)
-        issued = self._make(agent, role, admin, _lifetime(lifetime_s), types, by)
-        self._keep([issued.grant])
+        issued = self._make(agent, role, admin, _lifetime(lifetime_s), types, by, self._clock())
+        self._keep([issued.grant], by)
         return issued
 
     def rotate(
@@ -170,8 +117,9 @@ class Authority:
         old, now = [self._as_checked(grant) for grant in self._must_have(agent)], self._clock()
         newest = old[-1]
         lifetime_us = newest.lifetime_us if isinstance(lifetime_s, UnsetType) else _lifetime(lifetime_s)
-        issued = self._make(agent, newest.role, any(grant.admin for grant in old), lifetime_us, newest.types, by)
-        self._keep([issued.grant, *(_ended(grant, now, microseconds(overlap_s)) for grant in old)])
+        # Of the same time as the revocation: a token that rotates its own agent issues no void one.
+        issued = self._make(agent, newest.role, any(grant.admin for grant in old), lifetime_us, newest.types, by, now)
+        self._keep([issued.grant, *(_ended(grant, now, microseconds(overlap_s)) for grant in old)], by)
         return issued
 
     def stop(self, agent: str, *, by: Grant | None = None) -> list[Grant]:
@@ -183,23 +131,20 @@ class Authority:
             raise refusal("E_STATE_002", f"{agent} is the only one who can administer tokens: rotate it instead")
         for grant in old:
             self._stopped.setdefault(grant.token_id, now)
+        self._changes += 1
         return [self._as_checked(grant) for grant in old]
 
     def revoke(self, agent: str, *, by: Grant | None = None) -> list[Grant]:
         """Revoke all tokens of an agent."""
         revoked = self.stop(agent, by=by)
-        self._keep(revoked)
+        self._keep(revoked, by)
         return revoked
 
-    def close(self) -> None:
-        """Close the store."""
-        self._store.close()
-
-    def _as_checked(self, grant: Grant) -> Grant:
-        """Return a grant with its revocation, if it has been stopped."""
-        if grant.revoked_at is not None or grant.token_id not in self._stopped:
-            return grant
-        return msgspec.structs.replace(grant, revoked_at=self._stopped[grant.token_id])
+    def keep_mac(self, grant: Grant) -> None:
+        """Store the MAC of a token of an earlier version."""
+        known = self._grants[grant.token_id]
+        if known.mac is None:
+            self._keep([msgspec.structs.replace(known, mac=grant.mac)], None)
 
     def _live(self, agent: str) -> list[Grant]:
         now = self._clock()
@@ -219,8 +164,12 @@ class Authority:
         lifetime_us: int | None,
         types: tuple[str, ...] | None,
         by: Grant | None,
+        now: int,
     ) -> Issued:
-        secret, now = fresh_secret(), self._clock()
+        author = None if by is None or by.token_id == UNAUTHENTICATED else by.token_id
+        if by is not None and author is not None:
+            self.check(by)
+        secret = fresh_secret()
         expires_at = None if lifetime_us is None else now + lifetime_us
         if by is not None and not by.admin:
             if len(self._grants) >= self._tokens_max:
@@ -228,30 +177,17 @@ class Authority:
                 raise refusal("E_ADMISSION_008", detail, expected="an admin token")
             expires_at = min((end for end in (expires_at, by.expires_at) if end is not None), default=None)
         digest = hash_of(secret.secret)
-        grant = Grant(secret.token_id, self.project, agent, role, admin, digest, now, expires_at, types=types)
-        return Issued(grant, secret)
+        grant = Grant(secret.token_id, self.project, agent, role, admin, digest, now, expires_at, None, types, author)
+        return Issued(with_mac(grant, secret), secret)
 
-    def _keep(self, grants: list[Grant]) -> None:
-        self._store.write(grants)
+    def _keep(self, grants: list[Grant], by: Grant | None) -> None:
+        """Store new or changed grants, if the token of their author is still valid where it is stored."""
+        author = None if by is None or by.token_id == UNAUTHENTICATED else by
+        if author is not None and self._parent is not None and not self.has(author):
+            self._parent.check(author)
+        self._store.write(grants, None if author is None else author.token_id, self._clock())
         self._grants = self._grants | {grant.token_id: grant for grant in grants}
-
-
-class FollowingAuthority(Authority):
-    """The tokens of a project that another process owns and may change."""
-
-    def find(self, token_id: str) -> Grant | None:
-        """Return the grant with a token id, also an expired or revoked one."""
-        self._follow()
-        return super().find(token_id)
-
-    def check(self, grant: Grant) -> None:
-        """Refuse a grant that has been revoked or has expired since it was returned."""
-        self._follow()
-        super().check(grant)
-
-    def _follow(self) -> None:
-        if self._store.changed():
-            self._grants = {grant.token_id: grant for grant in self._store.load()}
+        self._changes += 1
 
 
 def _lifetime(lifetime_s: float | None) -> int | None:

@@ -2,9 +2,13 @@
 
 The secret is 256 random bits, so a plain SHA-256 of it can neither be reversed nor guessed; only that hash is stored.
 The id is not secret: it may appear in lists and logs.
+
+Beside the hash there is a MAC over what the token grants. Its key is derived from the secret and cannot be computed
+from the hash, so it is stored nowhere. The MAC is checked whenever the token is presented.
 """
 
 import hashlib
+import hmac
 import re
 import secrets
 
@@ -12,11 +16,26 @@ import msgspec
 
 from tocsin.core.commands import Caller
 
-__all__ = ["ROLES", "Grant", "Issued", "Secret", "fresh_secret", "hash_of", "parse_token"]
+__all__ = [
+    "ROLES",
+    "UNAUTHENTICATED",
+    "Grant",
+    "Issued",
+    "Secret",
+    "fresh_secret",
+    "hash_of",
+    "parse_token",
+    "rights_mac",
+    "with_mac",
+]
 
 ROLES = ("director", "primary", "clone", "human")
 #: Roles whose tokens the holder of a token that is not an admin token may administer: those below its own.
 _BELOW = {"human": ("director", "primary", "clone"), "director": ("primary", "clone")}
+#: Token id in the grant of a caller that was accepted without a token.
+UNAUTHENTICATED = "insecure"
+_RIGHTS = b"tocsin token rights v1"
+_PACK = msgspec.msgpack.Encoder().encode
 _TOKEN = re.compile(r"tcs_([0-9a-f]{16})_([0-9A-Za-z_\-]{43})")
 
 
@@ -54,6 +73,10 @@ class Grant(msgspec.Struct, frozen=True):
     revoked_at: int | None = None
     #: Agent types that its holder may register as, the default first; null for any.
     types: tuple[str, ...] | None = None
+    #: Id of the token whose holder has issued it; null for the operator, and in tokens of earlier versions.
+    issued_by: str | None = None
+    #: MAC over its rights; null in a token of an earlier version until it is presented.
+    mac: bytes | None = None
 
     @property
     def caller(self) -> Caller:
@@ -99,3 +122,15 @@ def parse_token(text: str) -> Secret | None:
 def hash_of(secret: str) -> bytes:
     """Return the hash of a secret, which is what is stored."""
     return hashlib.sha256(secret.encode()).digest()
+
+
+def rights_mac(secret: str, grant: Grant) -> bytes:
+    """Return the MAC over what a grant says about the holder of a secret."""
+    key = hmac.digest(secret.encode(), _RIGHTS, hashlib.sha256)
+    rights = (grant.token_id, grant.project, grant.agent, grant.role, grant.admin, grant.types)
+    return hmac.digest(key, _PACK(rights), hashlib.sha256)
+
+
+def with_mac(grant: Grant, secret: Secret) -> Grant:
+    """Return a grant with the MAC over its rights."""
+    return msgspec.structs.replace(grant, mac=rights_mac(secret.secret, grant))

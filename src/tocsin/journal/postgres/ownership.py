@@ -61,7 +61,7 @@ _END_ALL = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND split_part(application_name, ' ', 1) = 'tocsin'
 AND split_part(application_name, ' ', 2) = ANY(%s) AND split_part(application_name, ' ', 3) = %s"""
-_OWNER_PURPOSES = ["writer", "reader", "tables", "lease"]
+_OWNER_PURPOSES = ["writer", "reader", "tables", "lease", "tokens"]
 _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s"
 
 

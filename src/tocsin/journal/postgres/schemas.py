@@ -12,9 +12,11 @@ from hashlib import blake2b
 
 from psycopg import errors, sql
 
+from tocsin.journal.checksums import CHECKSUM
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.migrations import Migration, migrations, pending
 from tocsin.journal.postgres.connection import Connection, translated
+from tocsin.journal.token_table import GRANTS, checksum_of
 
 __all__ = ["drop_project", "lock_key", "migrate", "migrate_project", "qualified", "schema_of", "schema_version"]
 
@@ -25,6 +27,8 @@ _PLAIN = re.compile(r"[a-z0-9_\-]{1,48}")
 _CUT = 39
 #: The step before which the projects move from the shared tables to their own schemas.
 _MOVING_STEP = "schemas"
+#: The step before which every token gets a checksum.
+_SEALING_STEP = "token_checksums"
 _HELD = """
 SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -68,6 +72,8 @@ def migrate(connection: Connection, upto: int | None = None) -> int:
         for step in pending(steps, version, "the database")[: None if upto is None else max(0, upto - version)]:
             if step.name == _MOVING_STEP:
                 _move_projects(connection)
+            if step.name == _SEALING_STEP:
+                _seal_tokens(connection)
             connection.execute(step.sql.encode())
             connection.execute("INSERT INTO tocsin.migrations VALUES (%s, %s, now())", (step.number, step.name))
             version = step.number
@@ -139,6 +145,14 @@ def _move_projects(connection: Connection) -> None:
             to, shared = sql.Identifier(schema, table), sql.Identifier("tocsin", table)
             copy = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE project = %s").format(to, names, names, shared)
             connection.execute(copy, (project,))
+
+
+def _seal_tokens(connection: Connection) -> None:
+    """Give every token of an earlier version its checksum."""
+    columns = sql.SQL(", ").join(sql.Identifier(name) for name in GRANTS.names if name != CHECKSUM)
+    read = sql.SQL("SELECT {} FROM tocsin.grants").format(columns)
+    for row in connection.execute(read).fetchall():
+        connection.execute("UPDATE tocsin.grants SET checksum = %s WHERE token_id = %s", (checksum_of(*row), row[0]))
 
 
 @contextmanager

@@ -7,13 +7,18 @@ from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.postgres.connection import connect, translated
 from tocsin.journal.postgres.schemas import schema_of
 from tocsin.journal.postgres.tables import PostgresTables
-from tocsin.journal.verification import Examined, examine_journal, examine_tables
+from tocsin.journal.token_table import GRANTS
+from tocsin.journal.verification import Examined, examine_journal, examine_tables, examine_tokens
 
 __all__ = ["verify_database"]
 
 _GROUPS = """
 SELECT first_seq, last_seq, at, epoch, events, checksum, chain FROM journal
 WHERE project = %s ORDER BY first_seq"""
+#: Those of no known project as well: the name of theirs may be damaged.
+_TOKENS = f"""
+SELECT {", ".join(GRANTS.names)} FROM tocsin.grants
+WHERE project = %s OR project NOT IN (SELECT project FROM tocsin.projects) ORDER BY token_id"""  # noqa: S608
 _PRUNED = "SELECT pruned_seq, pruned_chain FROM tocsin.projects WHERE project = %s"
 
 
@@ -30,5 +35,6 @@ def verify_database(dsn: str, project: str) -> Iterator[Examined]:
                 groups = (Group(*found) for found in cursor.execute(_GROUPS, (project,)))
                 yield examine_journal(groups, row[0], row[1], f"journal of {project}")
             yield from examine_tables(PostgresTables(connection, project, 0))
+            yield examine_tokens(connection.execute(_TOKENS.encode(), (project,)))
     finally:
         connection.close()

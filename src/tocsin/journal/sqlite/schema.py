@@ -7,8 +7,12 @@ import apsw
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable
 from tocsin.journal.migrations import migrations, pending
 from tocsin.journal.sqlite.connection import pragma, translated
+from tocsin.journal.token_table import checksum_of
 
 __all__ = ["migrate"]
+
+#: Function of a step of the tokens that makes the checksum of a row.
+_CHECKSUM = "token_checksum"
 
 
 def migrate(
@@ -19,6 +23,7 @@ def migrate(
     with translated(JournalUnavailable, name, damaged):
         steps = migrations("tocsin.journal.sqlite", f"migrations/{folder}")
         version = int(str(pragma(connection, "user_version")))
+        connection.create_scalar_function(_CHECKSUM, checksum_of, deterministic=True)
         for step in pending(steps, version, name)[: None if upto is None else max(0, upto - version)]:
             connection.execute("BEGIN IMMEDIATE")
             try:

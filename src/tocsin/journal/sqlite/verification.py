@@ -12,7 +12,8 @@ from tocsin.journal.errors import CommitsLost, JournalError, JournalUnavailable
 from tocsin.journal.sqlite import commit_note
 from tocsin.journal.sqlite.connection import pragma, translated
 from tocsin.journal.sqlite.tables import BACKUP, SqliteTables
-from tocsin.journal.verification import Examined, examine_journal, examine_tables
+from tocsin.journal.sqlite.tokens import TOKENS, has_checksums, token_rows
+from tocsin.journal.verification import Examined, examine_journal, examine_tables, examine_tokens
 
 __all__ = ["verify_directory"]
 
@@ -26,7 +27,7 @@ _FACTS = "SELECT pruned_seq, {pruned_chain}, (SELECT coalesce(max(last_seq), 0) 
 
 def verify_directory(path: Path) -> Iterator[Examined]:
     """Read everything in a project's directory, each part in one transaction; a hub may have it open."""
-    for name in ("journal.db", "tables.db", "tokens.db"):
+    for name in ("journal.db", "tables.db", TOKENS):
         if (path / name).exists():
             yield _structure(path / name)
     journal = Examined("journal")
@@ -49,6 +50,8 @@ def verify_directory(path: Path) -> Iterator[Examined]:
     for name in ("tables.db", BACKUP):
         if (path / name).exists():
             yield from _tables(path / name)
+    if (path / TOKENS).exists():
+        yield _tokens(path / TOKENS)
 
 
 def _structure(file: Path) -> Examined:
@@ -88,6 +91,21 @@ def _tables(file: Path) -> Iterator[Examined]:
             yield found
     finally:
         tables.close()
+
+
+def _tokens(file: Path) -> Examined:
+    """Read every token; those of an earlier version have no checksums until a hub has opened the file."""
+    found = Examined("tokens")
+    try:
+        with _reading(file) as connection:
+            if has_checksums(connection):
+                found = examine_tokens(token_rows(connection))
+            else:
+                found.read = found.unverified = int(str(connection.execute("SELECT count(*) FROM grants").get))
+    except JournalError as error:
+        found.add(str(error))
+    found.what = f"{file.name}, {found.what}"
+    return found
 
 
 @contextmanager
