@@ -5,6 +5,7 @@ import pytest
 from tests.lab.histories import Past, busy, traces_of
 from tests.pipeline.traffic import simulated
 from tocsin.core import commands as cmd
+from tocsin.core import events as ev
 from tocsin.lab.figures.fidelity import fidelity_of
 from tocsin.lab.replays.open_loop import open_loop
 from tocsin.lab.replays.replay import PreparedTrace, without_schemas
@@ -202,6 +203,21 @@ def test_wild_worlds_are_recorded_without_losing_count(seed: int) -> None:
         assert sum(step.events for step in trace.steps) == trace.events
         replay = open_loop(PreparedTrace(trace))
         assert replay.exact > 0.5 * len(trace.steps)
+
+
+def test_a_session_that_replaces_another_comes_back_exactly() -> None:
+    past = Past(parse_policy(""))
+    ann, bob = past.join("ann"), past.join("bob")
+    for _ in range(3):
+        past.note(ann, "bob")
+    past.advance(1)
+    former = past.session(bob)
+    past.tell(cmd.OpenSession("push", 8, (former,)), bob)
+    past.advance(1)
+    assert [event.reason for event in past.events if isinstance(event, ev.SessionClosed)] == ["replaced"]
+    (trace,) = traces_of(past.events)
+    assert [step.body.get("replaces") for step in trace.steps if step.ask == "OpenSession"][-1] == [former]
+    exact(trace)
 
 
 def test_wakes_come_back_exactly() -> None:

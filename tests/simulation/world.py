@@ -237,10 +237,11 @@ class World:
         self.callers[name] = Caller(name, self.rng.choice(_ROLES))
 
     def attach(self) -> None:
-        """Open a session."""
+        """Open a session; now and then it replaces all others of its agent, and is named those of others too."""
         kind = self.rng.choice(("push", "push", "piggyback", "piggyback", "daemon", "channel", "carrier pigeon"))
         window = self.rng.choice((None, 1, 2, 8))
-        self.ask(cmd.OpenSession(kind, window), self.somebody())  # type: ignore[arg-type]
+        replaces = tuple(self.exchange.state.sessions) if window == 2 else ()
+        self.ask(cmd.OpenSession(kind, window, replaces), self.somebody())  # type: ignore[arg-type]
 
     def beat(self) -> None:
         """Let sessions show life; now and then one that is not the caller's."""

@@ -90,3 +90,27 @@ def test_a_retired_agent_may_come_back(team: Team) -> None:
     assert team.refused(cmd.OpenSession("push"), "impl_001").code == "E_AUTH_007"
     team.register("impl_001")
     assert team.send("impl_002", "impl_001").queued
+
+
+def test_a_session_that_replaces_another_is_offered_what_that_one_had(team: Team) -> None:
+    """One decision, so one commit: nobody sees the agent without a session, or its messages without one."""
+    former, other = team.attach("impl_001"), team.attach("impl_002")
+    sent = team.send("boss", "impl_001", "StatusUpdate").signal_id
+    assert team.message(sent).session == former
+    before = len(team.events)
+    ready = team.ask(cmd.OpenSession("push", 8, (former, other, "ses_unknown")), "impl_001", cmd.SessionReady)
+    kinds = [type(event) for event in team.events[before:]]
+    assert kinds == [ev.SessionOpened, ev.MessageRequeued, ev.SessionClosed, ev.MessageOffered]
+    (closed,) = team.happened(ev.SessionClosed)
+    assert (closed.session, closed.reason) == (former, "replaced")
+    message = team.message(sent)
+    assert (message.session, message.offers, message.attempts) == (ready.session, 2, 0)
+    assert set(team.exchange.state.sessions) == {ready.session, other}, "only its own"
+
+
+def test_what_is_replaced_leaves_room_for_the_new_session(new_team: NewTeam) -> None:
+    team = new_team("limits: {sessions_per_agent_max: 1}")
+    team.register("a")
+    former = team.attach("a")
+    assert team.refused(cmd.OpenSession("push"), "a").code == "E_ADMISSION_008"
+    assert team.ask(cmd.OpenSession("push", None, (former,)), "a", cmd.SessionReady).session != former

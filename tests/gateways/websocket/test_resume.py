@@ -69,6 +69,47 @@ async def test_a_session_is_given_up_when_nobody_comes_back(tmp_path: Path) -> N
         assert (push["signal_id"], push["offer"]) == ("msg_1_x", 2)
 
 
+async def test_a_new_process_gets_at_once_what_its_former_one_had_not_confirmed(team: SocketTeam) -> None:
+    """A killed process that was started again got nothing of that until the time to resume was over, 30 s."""
+    ada, bob = await team.attach("ada"), await team.attach("bob")
+    await ada.send(1, priority="Critical")
+    await bob.take()
+    session, sessions = bob.welcome["session"], team.hub.host.exchange.state.sessions
+    bob.cut()
+    await until(lambda: sessions[session].window == 0)
+    again = await team.attach("bob")
+    assert session not in sessions
+    push = await again.pushes.get()
+    assert (push["signal_id"], push["offer"]) == ("msg_1_x", 2)
+    assert not (await team.attach("bob", session=session)).welcome["resumed"]
+
+
+async def test_only_a_session_whose_socket_is_gone_is_replaced(team: SocketTeam) -> None:
+    """Several processes may be one agent, and its listener is apart from them."""
+    ada, first = await team.attach("ada"), await team.attach("bob", window=1)
+    daemon = await team.attach("bob", daemon=True, window=1)
+    for number in (1, 2):
+        await ada.send(number)
+    sessions = team.hub.host.exchange.state.sessions
+    await until(lambda: all(sessions[one.welcome["session"]].in_flight for one in (first, daemon)))
+    daemon.cut()
+    await until(lambda: sessions[daemon.welcome["session"]].window == 0)
+    second = await team.attach("bob")
+    assert {one.welcome["session"] for one in (first, daemon, second)} <= sessions.keys()
+    assert sessions[daemon.welcome["session"]].in_flight
+
+
+async def test_a_client_that_asks_for_its_session_in_vain_replaces_none(team: SocketTeam) -> None:
+    """Of two processes that lose their connections at once, one comes back later than the other."""
+    first, second = await team.attach("bob"), await team.attach("bob")
+    sessions = team.hub.host.exchange.state.sessions
+    second.cut()
+    await until(lambda: sessions[second.welcome["session"]].window == 0)
+    assert not (await team.attach("bob", session="ses_unknown")).welcome["resumed"]
+    assert (await team.attach("bob", session=second.welcome["session"])).welcome["resumed"]
+    assert first.welcome["session"] in sessions
+
+
 async def test_a_session_of_somebody_else_is_not_resumed(team: SocketTeam) -> None:
     ada, bob = await team.attach("ada"), await team.attach("bob")
     thief = await team.attach("boss", session=bob.welcome["session"])

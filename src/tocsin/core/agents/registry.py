@@ -152,7 +152,10 @@ def decide_retire(decision: Decision, command: RetireAgent) -> Done:
 
 
 def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
-    """Open a session for the caller and push queued messages to it; a window of 0 begins paused."""
+    """Open a session for the caller and push queued messages to it; a window of 0 begins paused.
+
+    The sessions that it replaces end in the same decision: what they had not confirmed is offered to the new one.
+    """
     me, limits, delivery = decision.me(), decision.policy.limits, decision.policy.delivery
     if command.kind != "channel" and command.kind not in delivery.receipt_timeout_s:
         raise refusal(
@@ -167,7 +170,8 @@ def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
         asks = command.kind == "piggyback"
         window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
     _check_window(decision, window)
-    if len(me.sessions) >= limits.sessions_per_agent_max:
+    replaced = [me.sessions[name] for name in dict.fromkeys(command.replaces) if name in me.sessions]
+    if len(me.sessions) - len(replaced) >= limits.sessions_per_agent_max:
         raise refusal(
             "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.sessions_per_agent_max} open sessions"
         )
@@ -176,6 +180,8 @@ def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
     decision.emit(ev.SessionOpened(decision.now, session, me.agent, command.kind, window))
     if first:
         announce(decision, me, "PeerJoined")
+    for former in replaced:
+        _end_session(decision, former, "replaced")
     pump(decision, me)
     return SessionReady(session, window)
 

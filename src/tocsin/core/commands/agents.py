@@ -58,6 +58,8 @@ class OpenSession(CommandBase, frozen=True):
     kind: SessionKind
     #: Offers without receipt at a time, 0 to start paused; the policy's default if absent.
     window: Window | None = None
+    #: Sessions of the agent that the new one replaces, because their connections are gone.
+    replaces: tuple[Name, ...] = ()
 
 
 class Heartbeat(CommandBase, frozen=True):

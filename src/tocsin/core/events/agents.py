@@ -95,7 +95,8 @@ class SessionClosed(EventBase, frozen=True):
     session: str
     #: The agent.
     agent: str
-    #: `closed` by the agent, `lapsed` without heartbeat, or `retired` with its agent.
+    #: `closed` by the agent, `lapsed` without heartbeat, `replaced` by a new session after its connection was lost, or
+    #: `retired` with its agent.
     reason: str
 
 

@@ -28,15 +28,13 @@ async def attach(
     """Return the session that a socket asks for, or a new one; raise a refusal."""
     if hello.type is not None:
         await _submit(host, cmd.RegisterAgent(hello.type, hello.versions, hello.capabilities), caller)
-    policy = host.exchange.state.policy
     if hello.session is None or not sessions.take_over(hello.session, caller.agent, holder):
-        sessions.make_room(caller.agent, policy.limits.sessions_per_agent_max)
         kind: cmd.SessionKind = "channel" if hello.channel else "daemon" if hello.daemon else "push"
-        ready = await _submit(host, cmd.OpenSession(kind, hello.window), caller, sink)
+        ready = _accepted(await sessions.open(caller, kind, hello.window, sink, anew=hello.session is None))
         sessions.hold(ready.session, holder)
         return Attached(ready.session, ready.window, resumed=False)
     again = host.attach(hello.session, sink)
-    window = policy.delivery.window_default if hello.window is None else hello.window
+    window = host.exchange.state.policy.delivery.window_default if hello.window is None else hello.window
     window = 0 if host.exchange.state.session(hello.session).kind == "channel" else window
     try:
         ready = await _submit(host, cmd.GrantCredit(hello.session, window), caller)
@@ -69,8 +67,11 @@ def welcome(host: Host, config: SocketConfig, agent: str, attached: Attached) ->
     )
 
 
-async def _submit(host: Host, command: cmd.Command, caller: cmd.Caller, sink: Sink | None = None) -> Any:
-    reply = await host.submit(command, caller, sink)
+async def _submit(host: Host, command: cmd.Command, caller: cmd.Caller) -> Any:
+    return _accepted(await host.submit(command, caller))
+
+
+def _accepted(reply: cmd.Reply) -> Any:
     if isinstance(reply, Problem):
         raise error_for(reply)
     return reply

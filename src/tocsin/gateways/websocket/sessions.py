@@ -3,6 +3,11 @@
 A socket that drops leaves its session detached: paused, so that nothing new is offered, with its unconfirmed offers
 kept until the agent resumes it. If the agent does not do so in time, the session is closed and its offers return to the
 queue.
+
+A client that opens a session without asking for a former one has none: its process was started anew. The detached
+sessions of its agent are then replaced, so that it gets at once what the former process had not confirmed. A client
+that asked for a session in vain lost its connection like the others, and replaces none of them. Sessions with a socket
+are never replaced, so several processes can be one agent.
 """
 
 import asyncio
@@ -10,9 +15,10 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.core.commands import Caller, CloseSession, GrantCredit
+from tocsin.core.commands import Caller, CloseSession, GrantCredit, OpenSession, Reply, SessionKind
+from tocsin.core.errors import Problem
 from tocsin.core.state import Session
-from tocsin.hub.hosting.host import Host
+from tocsin.hub.hosting.host import Host, Sink
 
 __all__ = ["Holder", "Sessions"]
 
@@ -93,13 +99,23 @@ class Sessions:
             del self._held[name]
             self._host.detach(name)
 
-    def make_room(self, agent: str, sessions_max: int) -> None:
-        """Close the agent's oldest detached session if it has the maximum number of sessions."""
-        known = self._host.exchange.state.agents.get(agent)
-        if known is not None and len(known.sessions) >= sessions_max:
-            oldest = next((name for name, entry in self._detached.items() if entry.agent == agent), None)
-            if oldest is not None:
-                self.close(oldest)
+    async def open(self, caller: Caller, kind: SessionKind, window: int | None, sink: Sink, *, anew: bool) -> Reply:
+        """Open a session; one that begins `anew` replaces the agent's detached sessions of its kind.
+
+        An agent that has the maximum number of sessions gets one in the place of its oldest detached one.
+        """
+        state = self._host.exchange.state
+        known, sessions_max = state.agents.get(caller.agent), state.policy.limits.sessions_per_agent_max
+        detached = [name for name, entry in self._detached.items() if entry.agent == caller.agent]
+        replaced = [name for name in detached if anew and (one := self.find(name)) is not None and one.kind == kind]
+        if not replaced and known is not None and len(known.sessions) >= sessions_max:
+            replaced = detached[:1]
+        # None of them can be resumed while the command waits for room in a commit.
+        taken = {name: self._detached.pop(name) for name in replaced}
+        reply = await self._host.submit(OpenSession(kind, window, tuple(taken)), caller, sink)
+        if isinstance(reply, Problem):
+            self._detached |= taken
+        return reply
 
     def close(self, name: str) -> None:
         """Close a session; its unconfirmed offers return to the queue."""
@@ -110,11 +126,11 @@ class Sessions:
             self._host.submit(CloseSession(name), self._caller(session))
 
     def sweep(self) -> None:
-        """Close the detached sessions whose time is over, the oldest first."""
+        """Close the detached sessions whose time is over."""
         now = self._loop.time()
         for name, entry in list(self._detached.items()):
             if entry.until > now:
-                break
+                continue
             self._host.submit(CloseSession(name), Caller(entry.agent, self._role(entry.agent)))
             # A recovering hub cannot close a session; the next sweep tries again.
             if self.find(name) is None:

@@ -18,7 +18,7 @@ AGENT_SESSION = View(
         ("window", "bigint", "Largest number of unconfirmed offers."),
         ("opened_at", "timestamp", "Time of opening."),
         ("closed_at", "timestamp", "Time of its end; null while it is open."),
-        ("close_reason", "string", "`closed` by the agent, `lapsed` without heartbeats, or `retired` with its agent."),
+        ("close_reason", "string", "`closed`, `lapsed` (no heartbeats), `replaced` by a new session, or `retired`."),
         ("state", "string", "`live`, `stale` or `closed`."),
         ("heartbeats", "bigint", "Number of heartbeats recorded."),
         ("last_heartbeat_at", "timestamp", "Time of the last heartbeat."),

@@ -26,7 +26,7 @@ SESSION_PART = Table(
         ("window", "bigint", "Largest number of unconfirmed offers; null unless it was opened in this part."),
         ("opened_us", "bigint", "Time of opening, if in this part, microseconds since the epoch."),
         ("closed_us", "bigint", "Time of its end, if in this part, microseconds since the epoch."),
-        ("close_reason", "string", "`closed`, `lapsed` or `retired`, if in this part."),
+        ("close_reason", "string", "`closed`, `lapsed`, `replaced` or `retired`, if in this part."),
         ("heartbeats", "bigint", "Number of heartbeats recorded in this part."),
         ("first_heartbeat_us", "bigint", "Time of the first heartbeat, microseconds since the epoch."),
         ("last_heartbeat_us", "bigint", "Time of the last heartbeat, microseconds since the epoch."),

@@ -96,9 +96,14 @@ def _window(reader: EventReader, event: ev.SessionWindowChanged, index: int) -> 
 
 
 def closing(reader: EventReader, event: ev.SessionClosed, index: int) -> Opening:
-    """Return the cause of a session's end: its agent, missing heartbeats, or its agent's retirement."""
+    """Return the cause of a session's end: its agent, a new session, missing heartbeats, or its agent's retirement."""
     if event.reason == "lapsed":
         return TICKS
+    if event.reason == "replaced":
+        opening = reader.under_way("OpenSession", event.at)
+        if opening is not None and event.session not in (replaced := opening.body.setdefault("replaces", [])):
+            replaced.append(event.session)
+        return FOLLOWS
     if event.reason == "retired":
         return retiring(reader, index)
     step = reader.under_way("CloseSession", event.at)
