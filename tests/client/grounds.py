@@ -145,7 +145,7 @@ class Shared:
     @classmethod
     def start(cls) -> HubGround:
         if cls.ground is None:
-            cls.ground = _prepared(Path(tempfile.mkdtemp(prefix="tocsin-client-")), POLICY, SERVER)
+            cls.ground = prepared(Path(tempfile.mkdtemp(prefix="tocsin-client-")), POLICY, SERVER)
             cls.ground.start()
         return cls.ground
 
@@ -218,7 +218,7 @@ def sync_ground_of(kind: str, folder: Path) -> Iterator[SyncGround]:
             shared.clear()
 
 
-def _prepared(folder: Path, policy: str, server: str, *options: str) -> HubGround:
+def prepared(folder: Path, policy: str, server: str, *options: str) -> HubGround:
     data = folder / "team"
     data.mkdir()
     (data / "tocsin.yaml").write_text(policy, encoding="utf-8")
@@ -230,7 +230,7 @@ def _prepared(folder: Path, policy: str, server: str, *options: str) -> HubGroun
 async def hub_ground(
     folder: Path, policy: str = POLICY, server: str = SERVER, options: tuple[str, ...] = ()
 ) -> AsyncIterator[HubGround]:
-    ground = _prepared(folder, policy, server, *options)
+    ground = prepared(folder, policy, server, *options)
     ground.start()
     try:
         yield ground

@@ -64,6 +64,33 @@ async def test_a_dropped_socket_is_resumed_and_nothing_repeats(tmp_path: Path) -
         assert states == [ConnectionState.RECONNECTING, ConnectionState.CONNECTED]
 
 
+async def test_what_went_to_another_process_meanwhile_is_not_handed_out_here(tmp_path: Path) -> None:
+    """A second process of the agent is started while the first has no connection."""
+    async with (
+        hub_ground(tmp_path) as ground,
+        Wire(ground.port) as wire,
+        ground.join("ada") as ada,
+        ground.join("bob", url=wire.url) as first,
+    ):
+        session, inbox = first.session, first.inbox()
+        sent = [(await ada.send(to="bob", type=NOTE)).message_id for _ in range(3)]
+        assert (await anext(inbox)).message_id == sent[0]
+        await first.list_agents()
+        assert first.unconfirmed == 2
+        wire.whole = False
+        wire.cut()
+        await first.until(ConnectionState.RECONNECTING)
+        async with ground.join("bob") as second:
+            assert [message.message_id for message in await take_all(second, 2)] == sent[1:]
+            wire.whole = True
+            await first.until(ConnectionState.CONNECTED)
+            assert (first.session != session, first.unconfirmed) == (True, 0)
+            await ada.send(to="bob", type=NOTE, message_id="msg_later_1")
+            async with asyncio.TaskGroup() as group:
+                later = [group.create_task(take_all(one, 0)) for one in (first, second)]
+            assert [one.message_id for task in later for one in task.result()] == ["msg_later_1"]
+
+
 async def test_sockets_cut_under_load(tmp_path: Path) -> None:
     rounds, per_round = (scaled(6, 40), 500) if SOAK else (6, 100)
     async with (

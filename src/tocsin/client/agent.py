@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Never, Unpack, overload
 
+from tocsin.client import termination
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.client.connection.backoff import Retry
 from tocsin.client.connection.connection import Connection, ConnectionState
@@ -66,8 +67,11 @@ class Agent(Teamwork):
         daemon: bool,
         retry: Retry | None,
         config: ClientConfig,
+        leaves: bool,
     ) -> None:
         self._config = config
+        #: Whether its session is closed when the process ends, and whether that is under way.
+        self._leaves, self._is_leaving = leaves, False
         self._call_timeout_s = config.call_timeout_s
         self._type = type
         self._capabilities = tuple(capabilities)
@@ -136,6 +140,8 @@ class Agent(Teamwork):
                 daemon=daemon,
                 retry=retry,
                 config=config or client_config(),
+                # A bus in this process ends with it, and its sessions with the bus.
+                leaves=target is None or isinstance(target, str),
             )
 
         return Connecting(make)
@@ -197,12 +203,27 @@ class Agent(Teamwork):
 
     async def _open(self) -> None:
         await self._connection.open()
+        if self._leaves:
+            config = self._config
+            termination.add(self, self._leave, config.close_timeout_s + config.goodbye_timeout_s)
+            self._watch_sigterm()
+
+    def _watch_sigterm(self) -> None:
+        """Let SIGTERM close the session; the thread that connects calls it, because only the main thread can."""
+        if self._config.close_on_sigterm:
+            termination.watch()
 
     async def close(self) -> None:
         """Close the session, after calls under way; messages that the application has not taken return to the queue."""
         self._leases.close()
         self._inbox.end()
         await self._connection.close()
+
+    async def _leave(self) -> None:
+        """Close the session because the process ends; the application gets nothing more and is not told."""
+        self._is_leaving = True
+        self._inbox.freeze()
+        await self.close()
 
     @overload
     async def send(  # type: ignore[overload-overlap]
@@ -337,10 +358,16 @@ class Agent(Teamwork):
         )
 
     def _welcomed(self, welcome: Welcome) -> None:
+        if not welcome.resumed:
+            self._inbox.give_up()
         self._writer.introduce(welcome.agent, self._type or _SOME_TYPE)
         self._inbox.granted(welcome.window)
 
     def _followed(self, state: ConnectionState) -> None:
+        if state in (ConnectionState.FAILED, ConnectionState.CLOSED):
+            termination.remove(self)
+        if self._is_leaving:
+            return
         if state is ConnectionState.FAILED:
             self._inbox.end(self._connection.error)
             if self._connection.error is not None:

@@ -46,6 +46,8 @@ class ClientConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     close_timeout_s: Seconds
     #: Timeout of a socket's closing handshake, seconds.
     goodbye_timeout_s: Seconds
+    #: Whether SIGTERM closes the session before it ends the process, if the program leaves it its default action.
+    close_on_sigterm: bool
     #: Interval at which call timeouts are checked, seconds.
     sweep_interval_s: Seconds
     #: Longest silence of the hub after a call before the connection is given up, seconds.

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
+from tocsin.client import termination
 from tocsin.client.agent import Agent, Connecting
 from tocsin.client.connection.transport import Bus
 from tocsin.client.loop_thread import LoopThread, SyncBus
@@ -64,7 +65,9 @@ class AgentFacade(Facade[Agent]):
             raise TypeError("a SyncAgent connects to the address of a hub, or to a SyncTocsin")
         background = LoopThread()
         try:
-            return cls(background, background.run(connected(target)))
+            agent = cls(background, background.run(connected(target)))
+            agent._wrapped._watch_sigterm()
+            return agent
         except BaseException:
             background.stop()
             raise
@@ -90,6 +93,7 @@ class AgentFacade(Facade[Agent]):
             self._background.run(self._wrapped.close())
         finally:
             self._background.stop()
+            termination.restore()
 
     def inbox(
         self, *, receipts: Receipts | str = Receipts.HANDED_OVER, timeout_s: float | None = None

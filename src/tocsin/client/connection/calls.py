@@ -226,8 +226,7 @@ class Calls:
             batch.append(self._credit_operation(self._credit))
             self._credit = None
         if self._receipts:
-            batch.append(Confirm(message_ids=tuple(self._receipts[: welcome.batch_max])))
-            del self._receipts[: welcome.batch_max]
+            batch.append(self._next_receipts(welcome))
         room = welcome.frame_bytes_max
         for operation in batch:
             room -= _size(operation)
@@ -249,6 +248,17 @@ class Calls:
             unanswered[pending.operation.id or 0] = pending
             batch.append(pending.operation)
         return batch
+
+    def last_frame(self) -> list[Operation]:
+        """Return the operations of a frame that nobody answers any more: receipts, and `bye`."""
+        if self._receipts and self._welcome is not None:
+            return [self._next_receipts(self._welcome), Bye()]
+        return [Bye()]
+
+    def _next_receipts(self, welcome: Welcome) -> Confirm:
+        receipts = tuple(self._receipts[: welcome.batch_max])
+        del self._receipts[: welcome.batch_max]
+        return Confirm(message_ids=receipts)
 
     def _credit_operation(self, window: int) -> Credit:
         """Return the operation that asks for a window; the hub refuses one that is larger than the policy allows."""

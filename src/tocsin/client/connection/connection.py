@@ -10,6 +10,7 @@ connection has failed, and every call, now and later, raises that reason.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -76,6 +77,8 @@ class Connection:
         self._runner: asyncio.Task[None] | None = None
         self._asked_at: float | None = None
         self._closing = False
+        #: Whether the hub has answered `bye`.
+        self._has_left = False
         #: Link to a project in this process, while there is one: the short way of messages and receipts.
         self.local: LocalLink | None = None
         #: Welcome of the current link, or of the last one.
@@ -137,6 +140,7 @@ class Connection:
                 async with asyncio.timeout(self._config.close_timeout_s):
                     await self._settle()
                     await self._calls.submit(Bye(), _DONE.decode, self._config.close_timeout_s)
+                    self._has_left = True
         except (TimeoutError, TocsinError) as error:
             _log.debug("closed without an answer to bye: %s", error)
         finally:
@@ -193,6 +197,17 @@ class Connection:
             self._calls.credited(error_of(problem), window)
 
     async def _run(self) -> None:
+        """Stay connected; when the event loop ends and nobody has closed the agent, it is closed."""
+        try:
+            await self._stay_connected()
+        except asyncio.CancelledError:
+            if not self._closing:
+                self._closing = True
+                self._calls.end(_closed())
+                self._change(ConnectionState.CLOSED)
+            raise
+
+    async def _stay_connected(self) -> None:
         """Open and serve links until the connection is closed or has failed."""
         backoff = Backoff(self._config.backoff_first_s, self._config.backoff_max_s)
         patience = self._config.connect_timeout_s
@@ -214,6 +229,9 @@ class Connection:
                 lost = error
             except TocsinError as error:
                 lost = LinkLost(str(error), refused=error.problem)
+            except asyncio.CancelledError:
+                await self._leave(link)
+                raise
             except Exception as error:
                 _log.exception("unexpected error in the client")
                 lost = LinkLost(str(error), refused=Problem("E_HUB_004", f"unexpected error in the client: {error!r}"))
@@ -242,6 +260,13 @@ class Connection:
                 self._fail(gone if lost.refused is None else error_of(lost.refused))
                 return
             await asyncio.sleep(wait_s)
+
+    async def _leave(self, link: Link | None) -> None:
+        """Say goodbye on a link that is given up, unless that is done: the hub then closes the session at once."""
+        if link is not None and not self._has_left:
+            with contextlib.suppress(TimeoutError, LinkLost, TocsinError):
+                async with asyncio.timeout(self._config.goodbye_timeout_s):
+                    await link.send(self._calls.last_frame())
 
     async def _attach(self, session: str | None) -> tuple[Link, Welcome, list[Item]]:
         """Dial and wait for the welcome; return it with the other items that arrived."""
@@ -387,9 +412,13 @@ class Connection:
         if runner is not None:
             runner.cancel()
             await asyncio.gather(runner, return_exceptions=True)
-        self._calls.end(no_answer("the agent was closed before the hub answered"))
+        self._calls.end(_closed())
         if self._state is not state and self._state is not ConnectionState.FAILED:
             self._change(state)
+
+
+def _closed() -> TocsinError:
+    return no_answer("the agent was closed before the hub answered")
 
 
 async def _let_go(link: Link | None) -> None:

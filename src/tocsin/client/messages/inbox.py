@@ -52,7 +52,7 @@ class Inbox:
         self._pause_timer: asyncio.TimerHandle | None = None
         self._granted = 0
         self._depth = 0
-        self._has_ended = False
+        self._has_ended = self._frozen = False
         self._why: BaseException | None = None
 
     def __len__(self) -> int:
@@ -109,6 +109,8 @@ class Inbox:
 
     def put(self, message: Message) -> None:
         """Add a message for the application."""
+        if self._frozen:
+            return
         held = self._held
         held.add(message.signal_id)
         if self._wanted:
@@ -234,17 +236,34 @@ class Inbox:
         self._remembered.pop(message.signal_id, None)
         self._adjust()
 
+    def give_up(self) -> None:
+        """Drop the messages that were not taken: their session has ended, and the hub offers them to another."""
+        for level in self._levels:
+            self._held.difference_update(message.signal_id for _, message in level)
+        self._clear()
+        self._paused = False
+
+    def freeze(self) -> None:
+        """Hand out nothing more, and let those who wait for a message wait: the process ends."""
+        self._frozen = True
+        self._clear()
+
     def end(self, error: BaseException | None = None) -> None:
         """End the inbox; messages that were not taken return to the queue at the hub."""
+        if self._frozen:
+            return
         self._has_ended, self._why = True, error
+        self._clear()
+        while self._waiters:
+            self._wake()
+
+    def _clear(self) -> None:
         for level in self._levels:
             level.clear()
         self._depth = 0
         if self._pause_timer is not None:
             self._pause_timer.cancel()
             self._pause_timer = None
-        while self._waiters:
-            self._wake()
 
     def _emptied(self) -> None:
         """Continue pushing, and with a larger credit: the application has taken everything."""
