@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.server.context import ServerRequestContext
-from mcp_types import CancelledNotificationParams, JSONRPCResponse
+from mcp_types import JSONRPCNotification, JSONRPCResponse
 
 from tests.cli.processes import COMMAND
 from tests.envelopes import envelope
@@ -162,6 +162,10 @@ def context(method: str, number: int, **params: Any) -> Any:
     )
 
 
+def cancelled(number: int | str) -> JSONRPCNotification:
+    return JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": number})
+
+
 def bridge_of(hub: Hub, agent: str, away: Callable[[], bool] = lambda: False) -> Bridge:
     return Bridge(
         lambda trace: Remote("http://127.0.0.1:1" if away() else hub.url, hub.token(agent), headers=trace),
@@ -181,10 +185,70 @@ async def test_what_a_cancelled_call_was_handed_goes_with_the_next(hub: Hub, pai
     bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
     given_up = bridge.begin(context("tools/call", 1))
     assert len((await urgent_inbox(given_up)).urgent) == 1
-    await bridge.cancelled(context("notifications/cancelled", 2), CancelledNotificationParams(request_id=1))
+    bridge.heard(cancelled(1))
     following = bridge.begin(context("tools/call", 3))
     assert [mail.message_id for mail in (await urgent_inbox(following)).urgent] == [sent]
     assert hub.state(sent) == "offered"
+
+
+async def test_what_an_answer_had_that_crossed_its_cancellation_goes_with_the_next(
+    hub: Hub, pair: tuple[str, str]
+) -> None:
+    """The coding agent discards an answer to a call that it has given up, so nobody has seen what was in it."""
+    bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
+    assert len((await urgent_inbox(bridge.begin(context("tools/call", 1)))).urgent) == 1
+    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    bridge.heard(cancelled(1))
+    following = bridge.begin(context("tools/call", 2))
+    assert [(mail.message_id, mail.repeated) for mail in (await urgent_inbox(following)).urgent] == [(sent, True)]
+    assert hub.state(sent) == "offered"
+    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=2, result={}))
+    later = bridge.begin(context("tools/call", 3))
+    bridge.heard(cancelled("2"))
+    await later.ask("get_me")
+    assert hub.state(sent) == "offered", "it had begun before, and confirmed nothing yet"
+    assert [mail.message_id for mail in (await urgent_inbox(later)).urgent] == [sent]
+    bridge.heard(cancelled(3))
+    last = bridge.begin(context("tools/call", 4))
+    assert [mail.message_id for mail in (await urgent_inbox(last)).urgent] == [sent]
+    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=4, result={}))
+    await bridge.begin(context("tools/call", 5)).ask("get_me")
+    assert hub.state(sent) == "delivered"
+
+
+def test_a_cancelled_answer_on_its_way_is_not_confirmed_by_the_next_call(hub: Hub, pair: tuple[str, str]) -> None:
+    """A real process: the cancellation and the next call follow the answer directly."""
+    sent = urgent_for(hub, pair)
+    words = ["tocsin", "--url", hub.url, "--data", str(hub.data), "--as", pair[1], "mcp"]
+    with subprocess.Popen(  # noqa: S603
+        stand_in(words, MCP), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+
+        def say(*messages: dict[str, Any]) -> None:
+            assert process.stdin is not None
+            process.stdin.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages))
+            process.stdin.flush()
+
+        def urgent_in(number: int) -> list[str]:
+            assert process.stdout is not None
+            while (answer := json.loads(process.stdout.readline())).get("id") != number:
+                pass
+            return [mail["message_id"] for mail in answer["result"]["structuredContent"]["inbox"]["urgent"]]
+
+        def call(number: int) -> dict[str, Any]:
+            return {"id": number, "method": "tools/call", "params": {"name": "get_me", "arguments": {}}}
+
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        say({"id": 0, "method": "initialize", "params": client}, {"method": "notifications/initialized"}, call(1))
+        assert urgent_in(1) == [sent]
+        say({"method": "notifications/cancelled", "params": {"requestId": 1}}, call(2))
+        assert urgent_in(2) == [sent]
+        assert hub.state(sent) == "offered"
+        say(call(3))
+        assert urgent_in(3) == []
+        assert hub.state(sent) == "delivered"
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 async def test_a_call_confirms_what_had_left_before_it_came(hub: Hub, pair: tuple[str, str]) -> None:

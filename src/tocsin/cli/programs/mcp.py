@@ -3,7 +3,8 @@
 A coding agent starts this as a process and speaks MCP with it over stdin and stdout. Every tool call makes new requests
 to the hub with the token as it is then, so it works again after the hub was restarted or the token was rotated. The
 bridge sees when an answer has left, so it confirms deliveries by explicit receipts: a call confirms the messages of the
-answers that had left before it came.
+answers that had left before it came. An answer may cross the notification that its call is cancelled; the coding agent
+then discards it, so its messages are taken out of what is confirmed, and the next answer carries them.
 """
 
 import asyncio
@@ -17,16 +18,11 @@ import anyio
 import msgspec
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    CancelledNotificationParams,
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCResponse,
-    NotificationParams,
-)
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse, NotificationParams
 from pydantic import ConfigDict
 
 from tocsin.cli.programs.channel import CAPABILITIES, PERMISSION_REQUEST, Channel
+from tocsin.cli.programs.streams import Heard, Watched
 from tocsin.cli.remote import Refused as HttpRefused
 from tocsin.cli.remote import Remote, Unreachable, Unusable, agent_token
 from tocsin.client.config import client_config
@@ -62,35 +58,40 @@ class Bridge:
         self.limits = limits
         #: Toolsets to list; empty for those of the agent's role.
         self.toolsets = toolsets
-        #: Signal ids of answers that have left and that no call has confirmed yet.
-        self.left: list[str] = []
+        #: Deliveries of answers that have left and that no call has confirmed yet, by request.
+        self.left: dict[str, list[dict[str, Any]]] = {}
         #: Deliveries of answers that did not leave: the next answer carries them.
         self.kept: list[dict[str, Any]] = []
         #: The calling agent, once known.
         self.sender: AgentRef | None = None
-        self._running: dict[Any, RemoteToolCall] = {}
+        self._running: dict[str, RemoteToolCall] = {}
 
     def begin(self, context: Context) -> "RemoteToolCall":
         """Begin the tool call of a request; only a call of a tool confirms earlier answers."""
         tool_call = RemoteToolCall(self, trace_in(context.meta or {}))
         if context.method == "tools/call":
-            tool_call.confirms, self.left = self.left, []
-            self._running[context.request_id] = tool_call
+            tool_call.confirms, self.left = self.left, {}
+            tool_call.request = str(context.request_id)
+            self._running[tool_call.request] = tool_call
         return tool_call
 
-    async def cancelled(self, context: Context, params: CancelledNotificationParams) -> None:
-        """End a call that the coding agent cancelled."""
-        self._end(params.request_id, received=False)
+    def heard(self, message: Any) -> None:
+        """Note that the coding agent has cancelled a call, also one whose answer has left."""
+        if not isinstance(message, JSONRPCNotification) or message.method != "notifications/cancelled":
+            return
+        request = str((message.params or {}).get("requestId"))
+        tool_call = self._running.pop(request, None)
+        if tool_call is not None:
+            tool_call.end(received=False)
+        for answers in (self.left, *[running.confirms for running in self._running.values()]):
+            self.kept += [delivery | {"repeated": True} for delivery in answers.pop(request, [])]
 
     def answered(self, message: Any) -> None:
         """Note that an answer has left."""
         if isinstance(message, JSONRPCResponse | JSONRPCError):
-            self._end(message.id, received=isinstance(message, JSONRPCResponse))
-
-    def _end(self, request_id: Any, *, received: bool) -> None:
-        tool_call = self._running.pop(request_id, None)
-        if tool_call is not None:
-            tool_call.end(received=received)
+            tool_call = self._running.pop(str(message.id), None)
+            if tool_call is not None:
+                tool_call.end(received=isinstance(message, JSONRPCResponse))
 
     async def perform(
         self, operation: str, arguments: dict[str, Any], envelope: bytes | None, trace: dict[str, str]
@@ -128,8 +129,10 @@ class RemoteToolCall:
         self.toolsets = bridge.toolsets
         self._bridge = bridge
         self._trace = trace
-        #: Signal ids that had left when this call came.
-        self.confirms: list[str] = []
+        #: Its number, and the deliveries that had left when it came, by request; they are kept until it has ended.
+        self.request = ""
+        self.confirms: dict[str, list[dict[str, Any]]] = {}
+        self._has_confirmed = False
         self._deliveries: list[dict[str, Any]] = []
         self._ended = False
 
@@ -171,10 +174,13 @@ class RemoteToolCall:
         """Note that the answer has left, or that it never will: then the next answer carries its messages."""
         self._ended = True
         deliveries, self._deliveries = self._deliveries, []
-        if received:
-            self._bridge.left += [delivery["signal_id"] for delivery in deliveries]
-        else:
+        if not received:
             self._bridge.kept += deliveries
+        elif deliveries:
+            self._bridge.left[self.request] = deliveries
+        if not (received and self._has_confirmed):
+            self._bridge.left |= self.confirms
+            self.confirms = {}
 
     async def _fetch(self, arguments: dict[str, Any]) -> Any:
         kept, self._bridge.kept = self._bridge.kept, []
@@ -191,15 +197,22 @@ class RemoteToolCall:
         return batch
 
     async def _confirm_left(self) -> None:
-        """Confirm the messages that had left; a receipt that fails is sent again with the next call."""
-        confirms, self.confirms = self.confirms, []
-        for start in range(0, len(confirms), _RECEIPTS_MAX):
-            ids = confirms[start : start + _RECEIPTS_MAX]
-            try:
-                await self._bridge.perform("confirm_messages", {"message_ids": ids}, None, {})
-            except TocsinError as error:
-                _log.info("receipts were not delivered: %s", error)
-                self._bridge.left += ids
+        """Confirm the messages that had left; receipts that fail are sent again with the next call."""
+        if self._has_confirmed:
+            return
+        self._has_confirmed, has_arrived = True, False
+        ids = [delivery["signal_id"] for deliveries in self.confirms.values() for delivery in deliveries]
+        try:
+            for start in range(0, len(ids), _RECEIPTS_MAX):
+                some = ids[start : start + _RECEIPTS_MAX]
+                await self._bridge.perform("confirm_messages", {"message_ids": some}, None, {})
+            has_arrived = True
+        except TocsinError as error:
+            _log.info("receipts were not delivered: %s", error)
+        finally:
+            if not has_arrived:
+                self._bridge.left |= self.confirms
+                self.confirms = {}
 
 
 def _signed(remote: Remote, envelope: bytes) -> Written:
@@ -212,30 +225,6 @@ def _problem(error: HttpRefused) -> Problem:
         return msgspec.convert(error.problem, Problem)
     except msgspec.ValidationError:
         return Problem("E_HUB_001", str(error)[:200])
-
-
-class _Watched:
-    """An outgoing stream that reports each message that has left."""
-
-    def __init__(self, stream: Any, sent: Callable[[Any], None]) -> None:
-        self._stream = stream
-        self._sent = sent
-
-    async def send(self, item: Any) -> None:
-        await self._stream.send(item)
-        self._sent(item.message)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def close(self) -> None:
-        self._stream.close()
-
-    async def __aenter__(self) -> "_Watched":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def serve_stdio(
@@ -292,12 +281,12 @@ def _run(
     bridge: Bridge, toolsets_by_role: Mapping[str, Sequence[str]], transport: Callable[[], Transport] | None
 ) -> None:
     server = build_server(bridge.begin, toolsets_by_role)
-    server.add_notification_handler("notifications/cancelled", CancelledNotificationParams, bridge.cancelled)
 
     async def run() -> None:
-        async with stdio_server() as (incoming, outgoing):
+        async with stdio_server() as (stdin, outgoing):
+            incoming: Any = Heard(stdin, bridge.heard)
             if transport is None:
-                watched: Any = _Watched(outgoing, bridge.answered)
+                watched: Any = Watched(outgoing, bridge.answered)
                 await server.run(incoming, watched, server.create_initialization_options())
                 return
 
@@ -321,7 +310,7 @@ def _run(
                 bridge.answered(message)
 
             server.add_notification_handler(PERMISSION_REQUEST, PermissionPrompt, prompted)
-            watched = _Watched(outgoing, sent)
+            watched = Watched(outgoing, sent)
             options = server.create_initialization_options(experimental_capabilities=CAPABILITIES)
             announcing = asyncio.ensure_future(channel.run())
             try:
