@@ -1,5 +1,7 @@
 """A courier over a real journal: what it passes over, what stops it, and what does not."""
 
+import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.hub.outside import SECRET, Outside
+from tests.patience import PATIENCE_S
 from tocsin.core import events as ev
 from tocsin.hub.config import Destination, WebhookConfig
 from tocsin.hub.webhooks import Webhooks
@@ -113,3 +116,30 @@ def test_nothing_ends_a_courier_but_its_hub(around: Round, error: Exception, mon
         around.commit(cleared(number))
         assert around.take()["facts"]["at"] == number
     assert not errors
+
+
+def test_a_delivery_that_may_have_been_received_before_says_so(around: Round) -> None:
+    around.outside.statuses = [500]
+    around.commit(cleared(1), cleared(2))
+    assert [(body["facts"]["at"], body["repeated"]) for body in (around.take() for _ in range(3))] == [
+        (1, False),
+        (1, True),
+        (2, False),
+    ]
+
+
+def test_a_delivery_that_found_nobody_is_no_repeat(around: Round) -> None:
+    """Nor is it one after a restart: the destination cannot have received it."""
+    address, around.outside.url = around.outside.url, "http://127.0.0.1:9/"
+    around.webhooks.close()
+    around.begin()
+    tried = threading.Event()
+    senders = logging.getLogger("tocsin.hub.webhooks")
+    senders.addFilter(told := lambda record: not tried.set())  # type: ignore[func-returns-value]
+    around.commit(cleared(1))
+    assert tried.wait(PATIENCE_S)
+    around.webhooks.close()
+    senders.removeFilter(told)
+    around.outside.url = address
+    around.begin()
+    assert around.take()["repeated"] is False

@@ -1,6 +1,7 @@
 """Webhooks against a real server on loopback: signed, retried, in order, resumed, never redirected."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.cli.processes import RunningHub
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, team_at
 from tests.hub.outside import SECRET, Outside
+from tests.patience import PATIENCE_S
+from tocsin.cli.remote import Remote
 from tocsin.core.errors import TocsinError
 
 
@@ -86,6 +90,43 @@ async def test_a_restart_goes_on_where_it_was(tmp_path: Path, outside: Outside) 
     while not outside.came.empty():
         outside.came.get()
     assert await next_subject(tmp_path, stubborn, outside) == "msg_1_x"
+
+
+def test_the_notices_of_an_escalation_that_are_repeated_after_a_kill_say_so(tmp_path: Path, outside: Outside) -> None:
+    """The hub is killed while a webhook is being posted, and before a director has confirmed the message about it."""
+    data = tmp_path / "data"
+    webhooks = hooks(outside, tmp_path, events=["EscalationMoved"])
+    (data / "server.yaml").write_text(json.dumps({"webhooks": webhooks}))
+    (data / "tocsin.yaml").write_text("delivery: {receipt_timeout_s: {push: 30, piggyback: 0.1, daemon: 30}}")
+    outside.answer = lambda body: None
+    with RunningHub(data) as hub:
+        admin = Remote(hub.url, (data / "admin.token").read_text().strip())
+        tokens = {}
+        for agent, role in (("boss", "director"), ("ada", "primary"), ("bob", "primary")):
+            body = {"agent": agent, "role": role, "type": "AdHoc"}
+            tokens[agent] = admin.post("v1", "admin", "tokens", body=body)["token"]
+        question = envelope(1, sender_type="AdHoc", correlationId="req_1", messageType="CUSTOM_QUESTION")
+        asked = Remote(hub.url, tokens["ada"])
+        asked.call("POST", ("v1", "requests"), question, {"timeout_s": 0.05})
+        first, told = outside.take()
+        notices = _drained(hub, tokens["boss"])
+        assert (told["repeated"], [notice["repeated"] for notice in notices]) == (False, [False])
+        hub.process.kill()
+        hub.process.wait(PATIENCE_S)
+    outside.answer = lambda body: 204
+    with RunningHub(data) as hub:
+        again, repeated = outside.take()
+        assert again["Tocsin-Delivery"] == first["Tocsin-Delivery"]
+        assert repeated == told | {"repeated": True}
+        (notice,) = _drained(hub, tokens["boss"])
+        assert (notice["signal_id"], notice["repeated"]) == (notices[0]["signal_id"], True)
+        assert notice["envelope"]["payload"]["context"]["escalation"] == told["facts"]["escalation"]
+
+
+def _drained(hub: RunningHub, token: str) -> list[Any]:
+    while not (deliveries := Remote(hub.url, token).post("v1", "inbox", "drain", body={})["deliveries"]):
+        pass
+    return list(deliveries)
 
 
 async def next_subject(tmp_path: Path, webhooks: dict[str, Any], outside: Outside) -> Any:

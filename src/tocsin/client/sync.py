@@ -109,6 +109,11 @@ class SyncMessage(Facade[Message]):
         return self._wrapped.interrupts
 
     @property
+    def repeated(self) -> bool:
+        """Return whether it was offered before without a receipt, so that it may have been seen."""
+        return self._wrapped.repeated
+
+    @property
     def ttl_s(self) -> float | None:
         """Return its time to live, seconds from its acceptance."""
         return self._wrapped.ttl_s

@@ -28,6 +28,8 @@ class DeliveryFailure(msgspec.Struct, frozen=True):
     detail: str
     #: Whether the destination is unavailable; otherwise it may accept another delivery.
     away: bool
+    #: Whether the destination may have received it; false only if there was no connection.
+    arrived: bool
 
 
 def sign(secret: bytes, timestamp: str, body: bytes) -> str:
@@ -59,21 +61,21 @@ class Address:
         parts = self._parts
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self._timeout_s)
-        away = True
+        is_connected = False
         over = threading.Timer(self._timeout_s, _cut, (connection,))
         over.start()
         try:
             connection.connect()
-            away = False
+            is_connected = True
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", target, body, headers)
             status = connection.getresponse().status
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return DeliveryFailure(str(error) or type(error).__name__, away)
+            return DeliveryFailure(str(error) or type(error).__name__, not is_connected, is_connected)
         finally:
             over.cancel()
             connection.close()
-        return None if 200 <= status < 300 else DeliveryFailure(f"HTTP {status}", status in _UNAVAILABLE)
+        return None if 200 <= status < 300 else DeliveryFailure(f"HTTP {status}", status in _UNAVAILABLE, arrived=True)
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:

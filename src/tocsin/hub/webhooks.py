@@ -3,7 +3,8 @@
 Theory of operation. The queue is the journal itself. Each destination has a sender, a thread that stores its position
 in a file, reads on from there, and posts one event at a time; the bus only wakes it. So nothing here delays a commit, a
 destination that is down costs no memory, and after a restart a sender continues where it was. Events that the journal
-has pruned meanwhile are missed, and the next delivery states how many. Delivery is at least once.
+has pruned meanwhile are missed, and the next delivery states how many. Delivery is at least once. The file names an
+event before it is posted, so that a delivery that repeats one that may have been received says so, also after a kill.
 
 Deliveries are in order as long as they are accepted. While a destination cannot be reached, its sender waits for it. An
 event that a reachable destination refuses delays the others no longer than `hold_s`: it is then deferred and retried
@@ -36,8 +37,6 @@ _EVENTS = {kind.__name__: kind for kind in ev.EVENT_TYPES}
 _SECRET_MIN = 16
 #: Interval at which the position is stored while there is nothing to deliver, seconds.
 _SAVE_EVERY_S = 60.0
-
-
 #: Media type of a CloudEvent in structured mode.
 _CLOUD_EVENT = "application/cloudevents+json; charset=utf-8"
 
@@ -100,6 +99,8 @@ class WebhookSender:
         #: Position: every event up to here was delivered, dropped, deferred or not wanted.
         self._cursor = 0
         self._deferred: dict[int, _Deferred] = {}
+        #: The event after that position, with its attempts, if it may have been received.
+        self._begun: dict[int, int] = {}
         self._saved = ""
         self._load_position()
         self._missed = 0
@@ -141,12 +142,16 @@ class WebhookSender:
         self._cursor = int(cursor)
         for item in aside:
             seq, _, attempts = item.partition(":")
-            self._deferred[int(seq)] = _Deferred(int(attempts), 0.0)
+            if int(seq) > self._cursor:
+                self._begun[int(seq)] = int(attempts)
+            else:
+                self._deferred[int(seq)] = _Deferred(int(attempts), 0.0)
         self._save_position()
 
     def _save_position(self) -> None:
         """Store the position, if it has changed."""
         aside = [f"{seq}:{kept.attempts}" for seq, kept in self._deferred.items()]
+        aside += [f"{seq}:{attempts}" for seq, attempts in self._begun.items() if seq > self._cursor]
         text = " ".join([str(self._cursor), *aside])
         if text != self._saved:
             new = self._cursor_file.with_suffix(".new")
@@ -203,8 +208,8 @@ class WebhookSender:
 
     def _deliver(self, seq: int, event: Event) -> bool:
         """Try until the event is accepted, dropped or deferred; return false if the sender is to stop before that."""
-        began_s, attempts = time.monotonic(), 0
-        while (failure := self._post(seq, event)) is not None:
+        began_s, attempts = time.monotonic(), self._begun.get(seq, 0)
+        while (failure := self._begin(seq, event, attempts)) is not None:
             attempts += 1
             wait_s = self._log_failure(seq, attempts, failure)
             if wait_s is None:
@@ -216,6 +221,17 @@ class WebhookSender:
             if self._pause(wait_s):
                 return False
         return True
+
+    def _begin(self, seq: int, event: Event, attempts: int) -> DeliveryFailure | None:
+        """Store that an event is being posted, and post it; return the failure."""
+        repeated = seq in self._begun
+        self._begun = {seq: attempts + 1}
+        self._save_position()
+        failure = self._post(seq, event, repeated=repeated)
+        if failure is not None and not (failure.arrived or repeated):
+            self._begun = {}
+            self._save_position()
+        return failure
 
     def _retry_deferred(self) -> None:
         """Retry one deferred event, the one that has been due longest."""
@@ -229,7 +245,7 @@ class WebhookSender:
         wait_s = None
         if event is None or found != seq:
             self._missed += 1  # pruned meanwhile
-        elif (failure := self._post(seq, event)) is not None:
+        elif (failure := self._post(seq, event, repeated=True)) is not None:
             kept.attempts += 1
             wait_s = self._log_failure(seq, kept.attempts, failure)
         if wait_s is None:
@@ -238,11 +254,12 @@ class WebhookSender:
             kept.due_s = time.monotonic() + wait_s
         self._save_position()
 
-    def _post(self, seq: int, event: Event) -> DeliveryFailure | None:
+    def _post(self, seq: int, event: Event, *, repeated: bool) -> DeliveryFailure | None:
         """Post one event; return the failure, or null if it was accepted."""
         project, name = self._journal.project, type(event).__name__
         facts = dict(zip(event.__struct_fields__, msgspec.to_builtins(event)[1:], strict=True))
-        own = {"project": project, "seq": seq, "event": name, "missed": self._missed, "facts": facts}
+        own = {"project": project, "seq": seq, "event": name}
+        own |= {"missed": self._missed, "repeated": repeated, "facts": facts}
         delivery = f"{project}-{seq}"
         if self._row.format == "cloudevents":
             cloud = _cloud_event(delivery, project, event, own)

@@ -76,6 +76,11 @@ class Message:
         return f"<{type(self).__name__} {self.signal_id} {self.type} from {self.sender}>"
 
     @property
+    def repeated(self) -> bool:
+        """Return whether it was offered before without a receipt, so that it may have been seen."""
+        return self.offer > 1
+
+    @property
     def ttl_s(self) -> float | None:
         """Return its time to live, seconds from its acceptance."""
         return self._ttl_s
