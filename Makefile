@@ -26,12 +26,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help env lint check test test-fast pictures demo recording site run simulate soak cluster compiled form dashboard generate docs lock dist
-.PHONY: release clean test-compiled mutants
+.PHONY: release clean test-compiled mutants clients clients-install
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
 .PHONY: bench-peers bench-capacity bench-startup bench-demo bench-budget bench-failover bench-fleet
 
 help: ## Show what can be made
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: $(STAMP) $(VENDOR) ## Make the environment in .venv, and fetch what the dashboard is made of
 
@@ -90,6 +90,13 @@ run: $(STAMP) $(VENDOR) ## Start a hub on loopback, with its data in .tocsin
 
 simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, STEPS=n sets the length)
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
+
+clients-install: $(STAMP) ## Install the real coding agents from npm into build/clients: pinned and newest versions, 1.5 GB
+	@$(BIN)/python -m tests.clients.cache --newest
+
+# The table of docs/how-to/coding-agents.md is written by a run of all cases.
+clients: $(STAMP) ## Run every case with real coding agents, in every version that is installed
+	@TOCSIN_CLIENTS_ALL=1 TOCSIN_CLIENTS_TABLE=$(if $(TEST_ARGS),,1) $(BIN)/python -m pytest -n 0 -v tests/clients $(TEST_ARGS)
 
 soak: $(STAMP) $(VENDOR) ## The same tests at full length, then on the compiled form (SHARE=0.05 tries a part of it)
 	@TOCSIN_SOAK=$(SHARE) $(BIN)/python -m pytest -n 2 --timeout 1800 --durations 20 tests $(TEST_ARGS); whole=$$?; \

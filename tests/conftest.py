@@ -30,12 +30,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ROOT = Path(__file__).resolve().parent.parent
-#: What is started once for all tests that use it, because it is slow to start and heavy, and the fixtures that do.
-_SHARED = {"Spark": {"spark"}, "Chromium": {"chromium"}}
+#: What one worker gets as a whole, because it is slow to start and heavy, and the fixtures that start it.
+_SHARED = {"Spark": {"spark"}, "Chromium": {"chromium"}, "clients": {"ground"}}
 #: How the parameters look in a test file that uses it. Files are given to workers whole, and before they are imported.
 _PARAMETERS = {
     "Spark": re.compile(r"\bspark: SparkSession\b"),
     "Chromium": re.compile(r"\b(chromium|browser|tool_call): "),
+    "clients": re.compile(r"\bground: Ground\b"),
 }
 #: Folders and files whose tests share nothing: each test goes to a worker by itself.
 _SPREAD = (
@@ -45,7 +46,7 @@ _SPREAD = (
 )
 #: What takes longest, which is begun first. While Spark and Chromium compute, the others of these mostly wait.
 _LONGEST = (
-    *("Spark", "Chromium", "tests/pipeline/test_cluster", "tests/fleet/test_machines", "tests/demo/"),
+    *("Spark", "Chromium", "clients", "tests/pipeline/test_cluster", "tests/fleet/test_machines", "tests/demo/"),
     *("tests/cli/test_pipeline_run", "tests/acceptance/test_pairs", "tests/gateways/websocket/test_many"),
     *("tests/gateways/test_fuzz", "tests/core/leases/test_lease_model", "tests/bench/test_hub"),
 )

@@ -27,7 +27,7 @@ __all__ = ["Model"]
 
 #: Answers that wait, of all agents; with more of them the tools will not come, and all scripts end.
 _EARLY_MAX = 60
-_ASIDE = Say("A short title")
+_ASIDE = Say('{"title": "A short title"}')
 _ENDED = Say("Done.")
 
 
@@ -119,6 +119,8 @@ class Model:
 
 #: Headers that a client sends with the requests of its sub-agents alone: Claude Code, Codex, opencode.
 _SUB_HEADERS = ("x-claude-code-agent-id", "x-openai-subagent", "x-parent-session-id")
+#: Codex asks for the title of a conversation with a tool, and with this in a header.
+_TITLE = '"thread_source":"thread_title"'
 #: The tool with which a sub-agent of Gemini CLI ends; its requests have no header of their own.
 _SUB_TOOL = "complete_task"
 
@@ -127,7 +129,7 @@ def _purpose_of(headers: Mapping[str, str], tools: Mapping[str, str]) -> str:
     """Tell the requests of the main conversation from those of sub-agents and from small errands."""
     if _SUB_TOOL in tools or any(name in headers for name in _SUB_HEADERS):
         return "sub"
-    return "main" if tools else "aside"
+    return "aside" if not tools or _TITLE in headers.get("x-codex-turn-metadata", "") else "main"
 
 
 class _Server(ThreadingHTTPServer):
