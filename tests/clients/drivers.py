@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from tests.clients.cache import Installed
 from tests.clients.ground import Ground
-from tests.clients.model import Call
+from tests.clients.model import Call, Request, Step
 from tests.clients.terminal import Terminal
 
 __all__ = ["Claude", "Client", "Codex", "Gemini", "Opencode", "client_of"]
@@ -30,6 +30,8 @@ class Client:
     interactive: ClassVar[tuple[str, ...]] = ()
     #: The text that a terminal shows once it takes a prompt.
     ready: ClassVar[str] = ""
+    #: Options without which its commands run in a sandbox that has no network.
+    unrestricted: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, installed: Installed, ground: Ground, agent: str, folder: Path | None = None) -> None:
         self.installed, self.ground, self.agent = installed, ground, agent
@@ -59,8 +61,8 @@ class Client:
         """Return a call of the client's own tool that runs a shell command."""
         raise NotImplementedError
 
-    def delegate(self, prompt: str) -> Call:
-        """Return a call of the client's own tool that starts a sub-agent."""
+    def delegate(self, prompt: str) -> list[Step]:
+        """Return the steps that start a sub-agent and wait for it."""
         raise NotImplementedError
 
     def run(self, prompt: str, *options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -68,13 +70,16 @@ class Client:
         words = [*self.installed.words, *self.headless, *options, prompt]
         return self.ground.run(words, cwd=self.folder, agent=self.agent, variables=self.environment | variables)
 
-    def terminal(self, *options: str, **variables: str) -> Terminal:
-        """Run it in a terminal, and wait until it takes a prompt."""
+    def open(self, *options: str, **variables: str) -> Terminal:
+        """Run it in a terminal; what it asks first is left to the caller."""
         environment = self.ground.environment(self.agent, **self.environment, **variables)
         words = [*self.installed.words, *self.interactive, *options]
-        terminal = Terminal(self.ground, self.agent, words, self.folder, environment)
-        if self.ready:
-            terminal.wait_for(self.ready)
+        return Terminal(self.ground, self.agent, words, self.folder, environment)
+
+    def terminal(self, *options: str, **variables: str) -> Terminal:
+        """Run it in a terminal, and wait until it takes a prompt."""
+        terminal = self.open(*options, **variables)
+        terminal.wait_for(self.ready)
         return terminal
 
     def _install(self, name: str, *options: str) -> None:
@@ -113,14 +118,21 @@ class Claude(Client):
         }
         self._write(self.home / ".claude.json", remembered)
 
+    def enable_channels(self) -> None:
+        """Write the account's feature gates for channels where the client caches them."""
+        remembered = self.home / ".claude.json"
+        gates = {"tengu_harbor": True, "tengu_harbor_permissions": True}
+        caches = {"cachedGrowthBookFeatures": gates, "cachedFeatureFlags": gates}
+        self._write(remembered, json.loads(remembered.read_text(encoding="utf-8")) | caches)
+
     def connect(self, *options: str) -> None:
         self._install("claude", *options)
 
     def shell(self, command: str) -> Call:
         return Call("Bash", {"command": command, "description": "Run it"})
 
-    def delegate(self, prompt: str) -> Call:
-        return Call("Agent", {"description": "Look", "prompt": prompt, "subagent_type": "general-purpose"})
+    def delegate(self, prompt: str) -> list[Step]:
+        return [Call("Agent", {"description": "Look", "prompt": prompt, "subagent_type": "general-purpose"})]
 
 
 class Codex(Client):
@@ -129,6 +141,7 @@ class Codex(Client):
     headless = ("exec", "--dangerously-bypass-hook-trust")
     interactive = ("--dangerously-bypass-hook-trust", "--ask-for-approval", "never")
     ready = "Ask Codex to do anything"
+    unrestricted = ("--sandbox", "danger-full-access")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -162,6 +175,14 @@ trust_level = "trusted"
     def shell(self, command: str) -> Call:
         return Call("exec_command", {"cmd": command})
 
+    def delegate(self, prompt: str) -> list[Step]:
+        def wait(request: Request) -> Call:
+            agent = json.loads(request.result_of("spawn_agent"))["agent_id"]
+            return Call("multi_agent_v1__wait_agent", {"targets": [agent]})
+
+        search = Call("tool_search", {"query": "spawn agent"})
+        return [search, Call("multi_agent_v1__spawn_agent", {"message": prompt}), wait]
+
 
 class Gemini(Client):
     """Gemini CLI."""
@@ -186,8 +207,8 @@ class Gemini(Client):
     def shell(self, command: str) -> Call:
         return Call("run_shell_command", {"command": command})
 
-    def delegate(self, prompt: str) -> Call:
-        return Call("invoke_agent", {"agent_name": "generalist", "prompt": prompt})
+    def delegate(self, prompt: str) -> list[Step]:
+        return [Call("invoke_agent", {"agent_name": "generalist", "prompt": prompt})]
 
 
 class Opencode(Client):
@@ -210,8 +231,8 @@ class Opencode(Client):
     def shell(self, command: str) -> Call:
         return Call("bash", {"command": command, "description": "Run it"})
 
-    def delegate(self, prompt: str) -> Call:
-        return Call("task", {"description": "Look", "prompt": prompt, "subagent_type": "general"})
+    def delegate(self, prompt: str) -> list[Step]:
+        return [Call("task", {"description": "Look", "prompt": prompt, "subagent_type": "general"})]
 
 
 _DRIVERS: dict[str, type[Client]] = {"claude": Claude, "codex": Codex, "gemini": Gemini, "opencode": Opencode}

@@ -6,9 +6,11 @@ default address, and each agent's programs have a home directory and an environm
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ __all__ = ["Ground", "Received"]
 
 #: The folder of this environment's `tocsin`.
 _PROGRAMS = Path(sys.executable).parent
+_ASK_AGAIN_S = 0.2
 #: States of a message that its recipient has received, as Tocsin sees it.
 _RECEIVED = "delivered,acknowledged,processed"
 
@@ -105,7 +108,7 @@ class Ground:
     def start_hub(self) -> None:
         """Start the hub as the docs do."""
         with (self.root / "hub.log").open("ab") as log:
-            hub = self.network.start(
+            self._hub = hub = self.network.start(
                 ["tocsin", "serve"],
                 cwd=self.project,
                 env=self.environment(),
@@ -116,6 +119,19 @@ class Ground:
         assert hub.stdout is not None
         if not any(line.startswith("serving") for line in hub.stdout):
             raise RuntimeError(f"the hub has not started: {(self.root / 'hub.log').read_text()}")
+
+    def stop_hub(self) -> None:
+        """Stop the hub as Ctrl-C does."""
+        self._hub.send_signal(signal.SIGINT)
+        self._hub.wait(PATIENCE_S)
+
+    def wait(self, what: Callable[[], bool], meant: str) -> None:
+        """Wait until something holds that only asking can tell."""
+        end = time.monotonic() + PATIENCE_S
+        while not what():
+            if time.monotonic() > end:
+                raise TimeoutError(f"there never was {meant}")
+            time.sleep(_ASK_AGAIN_S)
 
     def run(
         self,

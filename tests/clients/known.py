@@ -5,7 +5,20 @@ Only a failed assertion counts as the defect: a case in which the harness itself
 
 import pytest
 
-__all__ = ["FIRST_REQUEST"]
+__all__ = [
+    "AGENT_OF_A_FOLDER",
+    "CHANNEL_IGNORED",
+    "CHANNEL_MODERN",
+    "CODEX_WORKTREE",
+    "FIRST_REQUEST",
+    "GEMINI_RUNS_NO_HOOKS",
+    "GEMINI_SUB_FOLDER",
+    "GUARD_IN_WORKTREES",
+    "LARGE_OUTPUT",
+    "RELATIVE_DATA",
+    "SUB_AGENTS",
+    "TMUX_PASTE",
+]
 
 
 def _defect(reason: str) -> pytest.MarkDecorator:
@@ -13,3 +26,17 @@ def _defect(reason: str) -> pytest.MarkDecorator:
 
 
 FIRST_REQUEST = _defect("Codex asks its model before Tocsin's server has started: it is not `required`")
+
+SUB_AGENTS = _defect(
+    "a check after a sub-agent's tool shows an urgent message to the sub-agent, and counts it as received"
+)
+LARGE_OUTPUT = _defect("a hook prints more than the client shows; what was cut counts as received")
+GUARD_IN_WORKTREES = _defect("the commit guard names who installed it last, in every worktree")
+RELATIVE_DATA = _defect("the entries name a data directory that is relative to the folder in which a client starts")
+GEMINI_RUNS_NO_HOOKS = _defect("Gemini CLI runs git without hooks (`core.hooksPath` is empty), so the guard never runs")
+GEMINI_SUB_FOLDER = _defect("Gemini CLI reads a project's settings only in the folder in which it starts")
+CODEX_WORKTREE = _defect("Codex reads hooks of a worktree from the main checkout, so no check runs")
+AGENT_OF_A_FOLDER = _defect("the agent that a folder names wins over the token of a process")
+CHANNEL_IGNORED = _defect("a channel that the client ignores counts as a way to the agent")
+CHANNEL_MODERN = _defect("the channel is not declared to a client that negotiates the protocol of 2026, which has none")
+TMUX_PASTE = _defect("the waker types text and Enter at once, which the terminal takes as a paste and does not submit")
