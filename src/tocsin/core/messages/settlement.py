@@ -314,9 +314,12 @@ def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
     message = state.message(event.message)
     if message.state is _OFFERED:
         end_offer(state, message)
-        state.volume.remove(message)
-        advance(message, ev.MessageDelivered)
-        state.volume.add(message)
+        if message.ack_required:
+            advance(message, ev.MessageDelivered)
+        else:
+            state.volume.remove(message)
+            advance(message, ev.MessageDelivered)
+            state.volume.add(message)
     else:
         move(state, event.message, ev.MessageDelivered)
         clear_in_flight(state, message)

@@ -17,10 +17,11 @@ from tocsin.core.messages.model import State
 
 __all__ = ["Volume", "size_of"]
 
+_HELD: Final = State.HELD
+_QUEUED: Final = State.QUEUED
+_OFFERED: Final = State.OFFERED
 _DELIVERED: Final = State.DELIVERED
 _DEAD: Final = State.DEAD
-#: States in which a message has lost its content, or is about to.
-_ENDED: Final = frozenset({State.ACKNOWLEDGED, State.PROCESSED, State.EXPIRED, State.RECALLED})
 
 
 def size_of(message: Message) -> int:
@@ -54,32 +55,46 @@ class Volume:
 
     def add(self, message: Message) -> None:
         """Count a message, as it is now."""
-        size, status = size_of(message), message.state
-        if status is _DEAD:
-            self.dead += size
-        elif status is _DELIVERED and not message.ack_required:
-            if size:
-                self.kept[message.seq] = None
-                self.kept_bytes += size
-        elif status not in _ENDED:
+        size, status = len(message.payload) + len(message.metadata), message.state
+        if (
+            status is _QUEUED
+            or status is _OFFERED
+            or status is _HELD
+            or (status is _DELIVERED and message.ack_required)
+        ):
             self.unsettled += size
             recipient, sender = message.recipient, message.sender
             self.by_recipient[recipient] = self.by_recipient.get(recipient, 0) + size
             self.by_sender[sender] = self.by_sender.get(sender, 0) + size
+        elif status is _DELIVERED:
+            if size:
+                self.kept[message.seq] = None
+                self.kept_bytes += size
+        elif status is _DEAD:
+            self.dead += size
 
     def remove(self, message: Message) -> None:
         """Stop counting a message; call it before its state or its content changes."""
-        size, status = size_of(message), message.state
-        if status is _DEAD:
-            self.dead -= size
-        elif status is _DELIVERED and not message.ack_required:
+        size, status = len(message.payload) + len(message.metadata), message.state
+        if (
+            status is _QUEUED
+            or status is _OFFERED
+            or status is _HELD
+            or (status is _DELIVERED and message.ack_required)
+        ):
+            self.unsettled -= size
+            for sizes, name in ((self.by_recipient, message.recipient), (self.by_sender, message.sender)):
+                left = sizes[name] - size
+                if left:
+                    sizes[name] = left
+                else:
+                    del sizes[name]
+        elif status is _DELIVERED:
             if size:
                 del self.kept[message.seq]
                 self.kept_bytes -= size
-        elif status not in _ENDED:
-            self.unsettled -= size
-            _subtract(self.by_recipient, message.recipient, size)
-            _subtract(self.by_sender, message.sender, size)
+        elif status is _DEAD:
+            self.dead -= size
 
     def oldest(self, excess: int, most: int, messages: dict[int, Message]) -> tuple[int, ...]:
         """Return the messages, at most so many, that have kept their content longest and have those bytes in all."""
@@ -98,11 +113,3 @@ class Volume:
             if seq in kept:
                 del kept[seq]
                 kept[seq] = None
-
-
-def _subtract(sizes: dict[str, int], name: str, size: int) -> None:
-    left = sizes[name] - size
-    if left:
-        sizes[name] = left
-    else:
-        del sizes[name]

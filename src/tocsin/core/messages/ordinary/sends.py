@@ -137,8 +137,8 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
     size, volume = len(content) + len(metadata), state.volume
     if (
         depth >= plan.depth_max
-        or volume.to(recipient_name) + size > plan.mailbox_bytes_max
-        or volume.of(plan.sender_name) + size > plan.sender_bytes_max
+        or volume.by_recipient.get(recipient_name, 0) + size > plan.mailbox_bytes_max
+        or volume.by_sender.get(plan.sender_name, 0) + size > plan.sender_bytes_max
         or volume.unsettled + size > plan.project_bytes_max
     ):
         return None
