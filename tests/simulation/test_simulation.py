@@ -33,7 +33,7 @@ def test_a_run_meets_every_kind_of_event() -> None:
     # What a frame bus has shed is reported by the hub alone, and changes nothing.
     missing = {kind.__name__ for kind in ev.EVENT_TYPES} - {"FramesShed"}
     # These few meet all of them, as things are; the others are there for when they no longer do.
-    for seed in (12, 13, 4, 7, *range(100)):
+    for seed in (1, 5, 20, 29, *range(100)):
         world = World(seed)
         for _ in range(500):
             world.step()
@@ -46,7 +46,7 @@ def test_a_run_meets_every_kind_of_event() -> None:
 def test_runs_decide_sends_and_receipts_by_plan() -> None:
     found: dict[str, int] = {}
     # The first two meet all of them, as things are; the others are there for when they no longer do.
-    for seed in (2, 12, *range(100)):
+    for seed in (14, 19, *range(100)):
         world = World(seed)
         for _ in range(300):
             world.step()
