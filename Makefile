@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help env lint check test test-fast pictures demo recording site run simulate soak cluster compiled form dashboard generate docs lock dist
 .PHONY: release clean test-compiled mutants clients clients-install
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
-.PHONY: bench-peers bench-capacity bench-startup bench-demo bench-budget bench-failover bench-fleet
+.PHONY: bench-peers bench-capacity bench-startup bench-demo bench-budget bench-failover bench-fleet bench-limits
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,6 +147,9 @@ bench-hub: form ## What the hub's gateways cost beside a bare file, and a Critic
 
 bench-coordination: form ## What a lease decision, a deadlock check and a look for conflicting globs cost
 	@$(BENCH) -m bench.coordination $(ALL_BENCHES)
+
+bench-limits: form ## How long each operation, at its limits, holds the event loop (20 min)
+	@$(BENCH) -m bench.limits $(ALL_BENCHES)
 
 bench-pipeline: form ## What the pipeline costs, from segments to all tables (EVENTS=n sets how many events)
 	@$(BENCH) -m bench.pipeline $(if $(EVENTS),--events $(EVENTS)) $(ALL_BENCHES)
