@@ -135,8 +135,9 @@ class Ground:
         return call
 
     async def rest(self) -> None:
-        """Wait until what has happened is durable and in the tables."""
+        """Wait until nothing is due, and what has happened is durable and in the tables."""
         host = self.hub.host
+        await self.until(lambda: (due := host.exchange.next_due()) is None or due > self.hub.project.now())
         await host.durable()
         await host.projected(host.committed_seq)
         await asyncio.sleep(_REST_S)
@@ -174,7 +175,10 @@ async def ground_at(
 
     Its token store has that many more tokens.
     """
-    settings = load_config(port=0, **config)
+    # A shared machine may take long to write.
+    settings = load_config(
+        port=0, store={"commit_timeout_s": 60, "query_timeout_s": 60, "batch_timeout_s": 60}, **config
+    )
     given = _store_tokens(folder, names, tokens)
     hub = await Hub.open(folder, default_policy(), settings, project=PROJECT)
     listener = listen("127.0.0.1", 0)

@@ -61,7 +61,9 @@ async def _on(ground: str, names: list[str], size: float, folder: Path, rounds: 
         for name in names:
             for _ in range(rounds):
                 found[name].append(await _measure(g, CASES[name]))
-            print(f"{ground}: {name}: {held_ms(found[name]):.1f} ms", file=sys.stderr, flush=True)
+            step, control = found[name][-1]
+            said = f"{held_ms(found[name]):.1f} ms (last: {step.cpu_s * 1e3:.1f} less {control.cpu_s * 1e3:.1f})"
+            print(f"{ground}: {name}: {said}", file=sys.stderr, flush=True)
     return found
 
 

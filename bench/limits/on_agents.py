@@ -1,5 +1,7 @@
 """Cases with the most agents and tokens: lists, summaries, broadcasts, the policy and the end of an agent."""
 
+import asyncio
+
 from bench.limits.cases import Step, case, ground, work
 from bench.limits.ground import Ground
 from tocsin.core import commands as cmd
@@ -66,7 +68,9 @@ async def summary(g: Ground) -> Step:
     updates = LiveUpdates(g.hub, "")
 
     async def tick() -> None:
-        updates.join()
+        viewer = updates.join()
+        await viewer.next()
+        await asyncio.sleep(0.4)
         await updates.close()
 
     return tick

@@ -5,7 +5,7 @@ from bench.limits.ground import Ground
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 
-_HOLDERS = 390
+_HOLDERS = 380
 _EACH = 256
 _RESOURCES = 64
 _WAITERS = 64
@@ -71,7 +71,7 @@ async def list_leases(g: Ground) -> Step:
 
 @case("leases", "check_paths", "500 paths, 100,000 leases")
 async def check(g: Ground) -> Step:
-    paths = [f"src/{number % 390:03d}/{number % 256:03d}/file.py" for number in range(500)]
+    paths = [f"src/{number % 380:03d}/{number % 256:03d}/file.py" for number in range(500)]
     return g.ask("check_paths", "ada", paths=paths)
 
 
