@@ -23,6 +23,7 @@ __all__ = [
     "frames_policy",
     "load_policy",
     "parse_policy",
+    "whole_policy",
 ]
 
 
@@ -74,7 +75,12 @@ def parse_policy(text: str, base: Policy | None = None) -> Policy:
             field="$",
             found=type(changes).__name__,
         )
-    return _applied(_defaults() if base is None else document_of(base), changes)
+    return whole_policy(changes) if base is None else changed_policy(base, changes)
+
+
+def whole_policy(settings: dict[str, Any]) -> Policy:
+    """Apply settings over the defaults."""
+    return _applied(_defaults(), settings)
 
 
 def changed_policy(policy: Policy, changes: dict[str, Any]) -> Policy:

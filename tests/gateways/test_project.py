@@ -12,6 +12,8 @@ import pytest
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, registered_team
 from tests.patience import PATIENCE_S
+from tocsin import policies
+from tocsin.core.policy import Policy
 from tocsin.hub.auth.sqlite_grants import SqliteGrants
 from tocsin.hub.auth.tokens import Grant
 from tocsin.journal.errors import JournalUnavailable
@@ -334,3 +336,22 @@ async def test_a_question_about_the_past_does_not_wait_for_the_tables_usual_inte
             await team.post("ada", "/v1/messages", envelope(number))
             found = await team.get("ada", f"/v1/messages/msg_{number}_x")
             assert found.status_code == 200, found.text
+
+
+@pytest.mark.parametrize("scope", ["whole", "change"])
+async def test_a_policy_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+    threads: set[int] = set()
+    convert = policies.policy_from
+
+    def noted(document: object) -> Policy:
+        threads.add(threading.get_ident())
+        return convert(document)
+
+    async with registered_team(tmp_path) as team:
+        monkeypatch.setattr(policies, "policy_from", noted)
+        types = {f"CUSTOM_{number}": {"ttl_s": 60} for number in range(500)}
+        asked = {"policy": {"contracts": types}, "scope": scope}
+        assert (await team.post("ada", "/v1/policy/check", asked)).json()["valid"] is True
+        assert (await team.put("boss", "/v1/policy", asked)).status_code == 200
+    assert threads
+    assert threading.get_ident() not in threads
