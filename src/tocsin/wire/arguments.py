@@ -1,7 +1,6 @@
 """Conversion of named arguments to the request of an operation."""
 
 import contextlib
-import difflib
 from functools import cache
 from typing import Any, get_args
 
@@ -10,7 +9,7 @@ import msgspec
 from tocsin.core.errors import TocsinError, error_for, refusal
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.protocol.parsing import check_nesting
-from tocsin.core.protocol.validation import explain
+from tocsin.core.protocol.validation import explain, nearest
 from tocsin.wire.operation import Operation
 
 __all__ = ["RENAMED", "argument_names", "fields_of", "read_arguments", "unknown_argument"]
@@ -92,9 +91,9 @@ def fields_of(request: type[msgspec.Struct]) -> type[msgspec.Struct]:
 def unknown_argument(operation: str, name: str, known: list[str]) -> TocsinError:
     """Return the error for an argument that the operation does not have, with the nearest name that it has."""
     renamed = RENAMED.get(name)
-    near = [renamed] if renamed in known else difflib.get_close_matches(name, known, 1)
+    near = renamed if renamed in known else nearest(name, known)
     if near:
-        hint = f"it is called {near[0]!r}" if renamed in known else f"did you mean {near[0]!r}?"
+        hint = f"it is called {near!r}" if renamed in known else f"did you mean {near!r}?"
     else:
         hint = "known arguments: " + ", ".join(known) if known else "it takes no arguments"
     return refusal(
@@ -102,5 +101,5 @@ def unknown_argument(operation: str, name: str, known: list[str]) -> TocsinError
         f"{operation} has no argument {name[:64]!r}; {hint}",
         field=f"$.{name[:64]}",
         found=name[:64],
-        expected=near[0] if near else hint,
+        expected=near or hint,
     )

@@ -1,8 +1,7 @@
 """The table of operations."""
 
-import difflib
-
 from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.protocol.validation import nearest
 from tocsin.wire import agents, archive, history, leases, messages, project, projects, teamwork
 from tocsin.wire.operation import Operation
 
@@ -18,8 +17,8 @@ OPERATIONS: dict[str, Operation] = {
 
 def unknown_operation(name: str) -> TocsinError:
     """Return the error for an operation that is not in the table, with the nearest name that is."""
-    near = difflib.get_close_matches(name, OPERATIONS, 1)
-    expected = f"did you mean {near[0]!r}?" if near else "one of " + ", ".join(OPERATIONS)
+    near = nearest(name, OPERATIONS)
+    expected = f"did you mean {near!r}?" if near else "one of " + ", ".join(OPERATIONS)
     return refusal(
         "E_VALIDATION_003",
         f"{name[:64]!r} is not an operation; {expected}",

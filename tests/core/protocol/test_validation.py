@@ -1,5 +1,6 @@
 """Explanations of invalid values: the code, the path, what was found and what is allowed, for each kind of type."""
 
+import difflib
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -10,7 +11,7 @@ from msgspec import Meta
 
 from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.protocol.parsing import parse_envelope
-from tocsin.core.protocol.validation import explain
+from tocsin.core.protocol.validation import explain, nearest
 
 MISSING, TYPE, CHOICE, SCHEMA = (f"E_VALIDATION_{number:03d}" for number in range(1, 5))
 TIMESTAMP = "an ISO 8601 UTC timestamp such as 2025-11-12T10:30:45.123Z"
@@ -174,3 +175,26 @@ def test_a_receiver_that_names_nobody_is_an_invalid_receiver(receiver: object) -
     with pytest.raises(TocsinError) as refused:
         parse_envelope(msgspec.json.encode(document | {"receiver": 5}), 10_000)
     assert (refused.value.code, refused.value.problem.field) == (TYPE, "$.receiver")
+
+
+def test_the_reason_is_looked_for_in_the_first_items_only() -> None:
+    class Named(msgspec.Struct):
+        names: list[str] | None
+        more: dict[str, int]
+
+    first = explain(Named, {"names": [""] * 999 + [1], "more": {}})
+    assert (first.code, first.field) == (TYPE, "$.names[999]")
+    late = explain(Named, {"names": [""] * 1000 + [1], "more": {}})
+    assert (late.code, late.field) == (SCHEMA, "$")
+    many = explain(Named, {"names": [], "more": {f"n{number}": 1 for number in range(1000)} | {"last": ""}})
+    assert (many.code, many.field) == (SCHEMA, "$")
+
+
+def test_a_long_name_is_cut_before_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(difflib, "get_close_matches", lambda word, known, n: compared.append(word) or [])
+    assert nearest("window" * 100_000, ["window"]) is None
+    wrong = explain(Point, {"leftEdge": 1, "topEdge": 1, "name" * 100_000: 1})
+    assert wrong.code == SCHEMA
+    assert len(wrong.detail) < 200
+    assert [len(word) for word in compared] == [64, 64]

@@ -7,8 +7,9 @@ over the loosely decoded value to find the reason. The same walk serves envelope
 import difflib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
@@ -16,10 +17,16 @@ from msgspec import inspect
 
 from tocsin.core.errors import Problem
 
-__all__ = ["explain", "problems", "unknown_keys"]
+__all__ = ["explain", "nearest", "problems", "unknown_keys"]
 
 #: Maximum length of a quoted value, characters.
 _QUOTE_MAX = 60
+#: Items of a list or object that are examined, and further problems that are looked for: a value is refused in any
+#: case, and finding the reason must not take long.
+_EXAMINED_MAX = 1000
+_PROBLEMS_MAX = 100
+#: Characters of a name that is not known.
+_NAME_MAX = 64
 _MISSING = "E_VALIDATION_001"
 #: Range of integers that a field can hold.
 _INTEGER_MAX = 2**63 - 1
@@ -35,7 +42,7 @@ def explain(shape: Any, value: object, path: str = "$") -> Problem:
 
 def _all_missing(first: Problem, rest: Iterator[Problem]) -> Problem:
     """Return one problem for all missing fields, so that one correction is enough."""
-    missing = [first, *(problem for problem in rest if problem.code == _MISSING)]
+    missing = [first, *(problem for problem in islice(rest, _PROBLEMS_MAX) if problem.code == _MISSING)]
     if len(missing) == 1:
         return first
     wanted = "; ".join(f"{problem.field}: {problem.expected}" for problem in missing)
@@ -67,7 +74,7 @@ def problems(shape: inspect.Type, value: object, path: str) -> Iterator[Problem]
             if not isinstance(value, dict):
                 yield _wrong_type(path, value, "an object")
             else:
-                for key, item in value.items():
+                for key, item in islice(value.items(), _EXAMINED_MAX):
                     if not isinstance(key, str):
                         yield _wrong_type(f"{path}.{key}", key, "a string as its key")
                     yield from problems(value_type, item, f"{path}.{key}")
@@ -112,16 +119,21 @@ def unknown_keys(known: list[str], value: dict[str, Any], path: str) -> Iterator
     """Yield a problem for each unknown key, with the nearest known one."""
     for key in value:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else "known keys: " + ", ".join(known)
+            near, key = nearest(str(key), known), str(key)[:_NAME_MAX]
+            hint = f"did you mean {near!r}?" if near else "known keys: " + ", ".join(known)
             yield Problem("E_VALIDATION_004", f"{path}.{key} is not a known key; {hint}", f"{path}.{key}", key, hint)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like one that is not known."""
+    return next(iter(difflib.get_close_matches(name[:_NAME_MAX], known, 1)), None)
 
 
 def _union(types: tuple[inspect.Type, ...], value: object, path: str) -> Iterator[Problem]:
     if value is None and any(isinstance(inner, inspect.NoneType) for inner in types):
         return
     members = [inner for inner in types if not isinstance(inner, inspect.NoneType)]
-    verdicts = [list(problems(inner, value, path)) for inner in members]
+    verdicts = [list(islice(problems(inner, value, path), _PROBLEMS_MAX)) for inner in members]
     if all(verdicts):
         yield from (
             verdicts[0] if len(verdicts) == 1 else [_wrong_type(path, value, " or ".join(map(describe, members)))]
@@ -136,7 +148,7 @@ def _list(shape: Any, item_type: inspect.Type, value: object, path: str) -> Iter
         yield _out_of_bounds(path, f"{len(value)} items", f"at least {shape.min_length} items")
     if shape.max_length is not None and len(value) > shape.max_length:
         yield _out_of_bounds(path, f"{len(value)} items", f"at most {shape.max_length} items")
-    for index, item in enumerate(value):
+    for index, item in enumerate(value[:_EXAMINED_MAX]):
         yield from problems(item_type, item, f"{path}[{index}]")
 
 

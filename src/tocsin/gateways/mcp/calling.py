@@ -1,6 +1,5 @@
 """The call of a tool by name: its result, or a refusal, with the agent's inbox."""
 
-import difflib
 import logging
 from collections.abc import Awaitable, Callable, Container
 from functools import partial
@@ -9,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tocsin.core.errors import Problem, TocsinError, refusal
+from tocsin.core.protocol.validation import nearest
 from tocsin.gateways.mcp.drafts import ENVELOPE_ARGUMENTS
 from tocsin.gateways.mcp.inbox import Inbox, inbox_text, urgent_inbox, waiting_inbox
 from tocsin.gateways.mcp.refusals import INTERNAL_ERROR, refusal_lines, refusal_of
@@ -75,8 +75,8 @@ async def _receipt_confirmed(tool_call: ToolCall, arguments: dict[str, Any]) -> 
 
 
 def _unknown_tool(name: str) -> TocsinError:
-    near = difflib.get_close_matches(name, TOOLS, 1)
-    expected = f"did you mean {near[0]!r}?" if near else "one of " + ", ".join(TOOLS)
+    near = nearest(name, TOOLS)
+    expected = f"did you mean {near!r}?" if near else "one of " + ", ".join(TOOLS)
     return refusal("E_VALIDATION_003", f"{name[:64]!r} is not a tool; {expected}", found=name[:64], expected=expected)
 
 
