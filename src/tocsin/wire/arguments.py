@@ -34,7 +34,7 @@ def read_arguments(
     """
     shape = fields_of(operation.request) if operation.takes_envelope else operation.request
     known = argument_names(shape)
-    check_nesting(arguments)
+    _check_nesting(arguments)
     for name in arguments:
         if name not in known:
             raise unknown_argument(operation.name, name, known)
@@ -47,6 +47,16 @@ def read_arguments(
     if envelope is None:
         raise refusal("E_VALIDATION_001", "$.envelope is missing", field="$.envelope", expected="an envelope")
     return operation.request(envelope=envelope, **msgspec.structs.asdict(request))
+
+
+def _check_nesting(arguments: dict[str, Any]) -> None:
+    try:
+        written = msgspec.json.encode(arguments)
+    except RecursionError:
+        raise refusal("E_PROTOCOL_002", "the arguments are nested too deeply") from None
+    except (TypeError, ValueError, OverflowError):
+        return  # Values that no JSON has do not fit the fields either.
+    check_nesting(written)
 
 
 def _values_of(shape: type[msgspec.Struct], words: dict[str, Any]) -> dict[str, Any]:

@@ -564,3 +564,20 @@ def test_a_number_of_four_hundred_digits_is_named() -> None:
     with pytest.raises(TocsinError) as caught:
         metadata_of(parse_envelope(data, LIMIT))
     assert caught.value.problem.field == "$.metadata.ttl"
+
+
+def test_nesting_is_looked_for_outside_of_texts() -> None:
+    texts = ["[" * 200, '"' + "[" * 200, "\\" + "{" * 200, '\\"' + "[" * 200 + '\\\\"', "]" * 300]
+    assert json.loads(bytes(parsed(payload={"texts": texts}).payload)) == {"texts": texts}
+    deep: object = 1
+    for _ in range(NESTING_MAX):
+        deep = [deep]
+    assert problem_of(encoded(payload={"texts": [*texts, deep]})).code == "E_PROTOCOL_002"
+
+
+def test_the_values_of_a_message_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, made = encoded(payload={"rows": [[number] for number in range(NESTING_MAX)]}), list[int]()
+    decode = msgspec.json.decode
+    monkeypatch.setattr(msgspec.json, "decode", lambda text, **more: made.append(len(text)) or decode(text, **more))
+    envelope = parse_envelope(data, LIMIT)
+    assert [size for size in made if size >= len(bytes(envelope.payload))] == [len(bytes(envelope.payload))]

@@ -148,7 +148,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise refusal("E_PROTOCOL_002", f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
-        check_nesting(value)
+        check_nesting(raw)
         raise refusal("E_VALIDATION_002", "the body must be a JSON object", field="$", expected="an object")
     return value
 
