@@ -171,3 +171,23 @@ async def test_requests_are_listed_oldest_first_page_by_page(tmp_path: Path) -> 
         assert (await team.get("eve", "/v1/requests")).json() == {"items": [], "next": None}
         one = (await team.get("ada", "/v1/requests?request=msg_5_x")).json()["items"]
         assert [row["request"] for row in one] == ["msg_5_x"]
+
+
+async def test_a_page_of_large_messages_ends_early_and_the_next_one_continues(tmp_path: Path) -> None:
+    async with team_at(tmp_path, QUICK, page_bytes_max=2500) as team:
+        await team.register("ada")
+        await team.register("boss", "director")
+        for number in range(7):
+            sent = envelope(number, "boss", "ada", payload={"text": "word " + "x" * 1000}, correlationId="large")
+            assert (await team.post("boss", "/v1/messages", sent)).status_code == 200
+        for path in ("/v1/inbox?states=queued&", "/v1/threads/large?", "/v1/search?q=word&"):
+            found: list[str] = []
+            after: int | None = 0
+            while after is not None:
+                page = (await team.get("ada", f"{path}after={after}")).json()
+                assert len(page["items"]) in ((1,) if after and not page["next"] else (1, 2)), (
+                    "two fit, and the first always"
+                )
+                found += [row["message_id"] for row in page["items"]]
+                after = page["next"]
+            assert sorted(found) == [f"msg_{number}_x" for number in range(7)]

@@ -372,6 +372,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shutdown_timeout_s: Seconds
     #: Rows in one page of a list, on every interface.
     page_max: Count
+    #: Payloads, metadata and histories of the messages in one page of a list, bytes; the first message always fits.
+    page_bytes_max: Count
     #: Rows of the live state that a list examines before other callers are served; one list is read at a time.
     rows_per_turn: Count
     #: Sequence numbers that the search for one page of messages covers; the next page continues from there.

@@ -82,6 +82,7 @@ class Tocsin:
             host,
             reader,
             page_max=config.page_max,
+            page_bytes_max=config.page_bytes_max,
             rows_per_turn=config.rows_per_turn,
             find_depth=config.find_depth,
             preview_max=config.preview_max,

@@ -24,6 +24,7 @@ class Project:
         reader: Reader,
         *,
         page_max: int,
+        page_bytes_max: int,
         rows_per_turn: int,
         find_depth: int,
         preview_max: int,
@@ -35,6 +36,8 @@ class Project:
         self.piggyback = Piggyback(host)
         #: Maximum items of a page.
         self.page_max = page_max
+        #: Maximum bytes of the messages of a page.
+        self.page_bytes_max = page_bytes_max
         #: Rows of the live state that a list examines before the event loop serves others.
         self.rows_per_turn = rows_per_turn
         #: Held while a list examines rows, so that one list at a time does.

@@ -4,6 +4,7 @@ A page is requested with the cursor of the page before (0 for the first), so tha
 same. Nothing here uses the exchange.
 """
 
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ __all__ = [
     "Wanted",
     "brief_page_of",
     "dead_page_of",
+    "fitting",
     "page_of",
 ]
 
@@ -164,10 +166,23 @@ class DeadLetter(msgspec.Struct, frozen=True):
     code: str | None
 
 
-def page_of(rows: list[tuple[Any, ...]], limit: int) -> Page[Signal]:
-    """Make a page out of up to one row more than fit it."""
-    signals = [Signal(*row) for row in rows[:limit]]
-    return Page(signals, signals[-1].seq if len(rows) > limit else None)
+def fitting(rows: Iterable[tuple[Any, ...]], limit: int, bytes_max: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """Return the rows that fit a page, the first one in any case, and whether there are more; the rest is not read."""
+    taken: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        size += sum(len(value) for value in row if isinstance(value, bytes))
+        if len(taken) >= limit or (taken and size > bytes_max):
+            return taken, True
+        taken.append(row)
+    return taken, False
+
+
+def page_of(rows: Iterable[tuple[Any, ...]], limit: int, bytes_max: int) -> Page[Signal]:
+    """Make a page out of what fits it of some rows, one of which follows it where there are more."""
+    taken, more = fitting(rows, limit, bytes_max)
+    signals = [Signal(*row) for row in taken]
+    return Page(signals, signals[-1].seq if more else None)
 
 
 def brief_page_of(rows: list[tuple[Any, ...]], limit: int, floor: int, oldest: int) -> Page[Brief]:
@@ -178,8 +193,9 @@ def brief_page_of(rows: list[tuple[Any, ...]], limit: int, floor: int, oldest: i
     return Page(briefs, floor if floor > oldest else None)
 
 
-def dead_page_of(rows: list[tuple[Any, ...]], limit: int) -> Page[DeadLetter]:
+def dead_page_of(rows: Iterable[tuple[Any, ...]], limit: int, bytes_max: int) -> Page[DeadLetter]:
     """Make a page of dead letters out of rows whose last value, the event of the death, is the cursor."""
+    taken, more = fitting(rows, limit, bytes_max)
     width = len(Signal.__struct_fields__)
-    letters = [DeadLetter(Signal(*row[:width]), *row[width:-1]) for row in rows[:limit]]
-    return Page(letters, rows[limit - 1][-1] if len(rows) > limit else None)
+    letters = [DeadLetter(Signal(*row[:width]), *row[width:-1]) for row in taken]
+    return Page(letters, taken[-1][-1] if more else None)

@@ -142,21 +142,32 @@ class Tables(Protocol):
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
 
-    # A query with a viewer finds only what that agent sent or received.
+    # A query with a viewer finds only what that agent sent or received. One with `bytes_max` ends where the payloads,
+    # metadata and histories of its messages would be larger in all; the first message always fits.
 
-    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+    def signals(
+        self, message_id: str, viewer: str | None = None, limit: int = LATEST, *, bytes_max: int = LATEST
+    ) -> list[Signal]:
         """Find the copies of a message by messageId, or one by signal id, newest first."""
 
-    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
+    def thread(
+        self, correlation_id: str, after: int, limit: int, viewer: str | None = None, *, bytes_max: int = LATEST
+    ) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
 
-    def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
+    def mailbox(
+        self, recipient: str, states: Iterable[str], after: int, limit: int, *, bytes_max: int = LATEST
+    ) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
 
-    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
+    def dead_letters(
+        self, after: int, limit: int, viewer: str | None = None, *, bytes_max: int = LATEST
+    ) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
 
-    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
+    def search(
+        self, query: str, before: int, limit: int, viewer: str | None = None, *, bytes_max: int = LATEST
+    ) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:

@@ -6,6 +6,7 @@ is full and its `next` tells nothing about messages that the caller may not see.
 
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
+from typing import TypeVar
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
@@ -26,6 +27,9 @@ from tocsin.wire.operation import Page, PageRequest
 
 __all__ = ["HANDLERS"]
 
+Row = TypeVar("Row")
+Record = TypeVar("Record")
+
 
 def _viewer(call: Call) -> str | None:
     """Return the agent whose messages the caller may see; null for all."""
@@ -36,49 +40,74 @@ def _limit(call: Call, limit: int) -> int:
     return min(limit, call.project.page_max)
 
 
-async def _copies(call: Call, request: wire.GetMessage) -> list[Signal]:
-    """Return the copies of a message that the caller may see."""
+async def _copies(call: Call, request: wire.GetMessage, record: Callable[[Signal], Record]) -> list[Record]:
+    """Return records of the copies of a message that the caller may see."""
     name, viewer = request.message_id, _viewer(call)
-    limit = _limit(call, request.limit)
-    seen = await call.project.reader.ask(lambda tables: tables.signals(name, viewer, limit), fresh=request.fresh)
+    limit, bytes_max = _limit(call, request.limit), call.project.page_bytes_max
+
+    def found(tables: Tables) -> list[Record]:
+        return [record(signal) for signal in tables.signals(name, viewer, limit, bytes_max=bytes_max)]
+
+    seen = await call.project.reader.ask(found, fresh=request.fresh)
     if not seen:
         raise refusal("E_STATE_001", f"there is no message {name[:192]} that you may see", found=name[:192])
     return seen
 
 
-async def _page(call: Call, question: Callable[[Tables], Rows[Signal]], *, fresh: bool) -> Page[wire.MessageRecord]:
-    rows = await call.project.reader.ask(question, fresh=fresh)
-    return Page([message_record(signal) for signal in rows.items], rows.next)
+async def _page(
+    call: Call, question: Callable[[Tables], Rows[Row]], record: Callable[[Row], Record], *, fresh: bool
+) -> Page[Record]:
+    """Return a page of records; the reader's thread makes them, because their messages may be large."""
+
+    def found(tables: Tables) -> Page[Record]:
+        rows = question(tables)
+        return Page([record(row) for row in rows.items], rows.next)
+
+    return await call.project.reader.ask(found, fresh=fresh)
 
 
 async def get_message(call: Call, request: wire.GetMessage) -> list[wire.MessageRecord]:
     """Return the copies of a message."""
-    return [message_record(signal) for signal in await _copies(call, request)]
+    return await _copies(call, request, message_record)
 
 
 async def trace_message(call: Call, request: wire.GetMessage) -> list[wire.MessageHistory]:
     """Return the copies of a message with their events."""
-    return [history_record(signal) for signal in await _copies(call, request)]
+    return await _copies(call, request, history_record)
 
 
 async def list_inbox(call: Call, request: wire.ListInbox) -> Page[wire.MessageRecord]:
     """List the caller's messages."""
-    states, limit = request.states.split(","), _limit(call, request.limit)
+    states, limit, bytes_max = request.states.split(","), _limit(call, request.limit), call.project.page_bytes_max
     return await _page(
-        call, lambda tables: tables.mailbox(call.agent, states, request.after, limit), fresh=request.fresh
+        call,
+        lambda tables: tables.mailbox(call.agent, states, request.after, limit, bytes_max=bytes_max),
+        message_record,
+        fresh=request.fresh,
     )
 
 
 async def list_thread(call: Call, request: wire.ListThread) -> Page[wire.MessageRecord]:
     """List the messages of a thread."""
     name, limit, viewer = request.correlation_id, _limit(call, request.limit), _viewer(call)
-    return await _page(call, lambda tables: tables.thread(name, request.after, limit, viewer), fresh=request.fresh)
+    bytes_max = call.project.page_bytes_max
+    return await _page(
+        call,
+        lambda tables: tables.thread(name, request.after, limit, viewer, bytes_max=bytes_max),
+        message_record,
+        fresh=request.fresh,
+    )
 
 
 async def search_messages(call: Call, request: wire.SearchMessages) -> Page[wire.MessageRecord]:
     """Search messages by words of their payload."""
-    limit, viewer = _limit(call, request.limit), _viewer(call)
-    return await _page(call, lambda tables: tables.search(request.q, request.after, limit, viewer), fresh=request.fresh)
+    limit, viewer, bytes_max = _limit(call, request.limit), _viewer(call), call.project.page_bytes_max
+    return await _page(
+        call,
+        lambda tables: tables.search(request.q, request.after, limit, viewer, bytes_max=bytes_max),
+        message_record,
+        fresh=request.fresh,
+    )
 
 
 async def find_messages(call: Call, request: wire.FindMessages) -> Page[wire.MessageSummary]:
@@ -98,10 +127,13 @@ async def find_messages(call: Call, request: wire.FindMessages) -> Page[wire.Mes
         until_at=_microseconds(request.until),
         viewer=_viewer(call),
     )
-    rows = await call.project.reader.ask(
-        lambda tables: tables.find(wanted, request.after, limit, depth), fresh=request.fresh
+    preview_max = call.project.preview_max
+    return await _page(
+        call,
+        lambda tables: tables.find(wanted, request.after, limit, depth),
+        lambda brief: message_summary(brief, preview_max),
+        fresh=request.fresh,
     )
-    return Page([message_summary(brief, call.project.preview_max) for brief in rows.items], rows.next)
 
 
 def _microseconds(at: datetime | None) -> int | None:
@@ -110,11 +142,13 @@ def _microseconds(at: datetime | None) -> int | None:
 
 async def list_dead_letters(call: Call, request: PageRequest) -> Page[wire.DeadLetterRecord]:
     """List dead letters."""
-    limit, viewer = _limit(call, request.limit), _viewer(call)
-    rows = await call.project.reader.ask(
-        lambda tables: tables.dead_letters(request.after, limit, viewer), fresh=request.fresh
+    limit, viewer, bytes_max = _limit(call, request.limit), _viewer(call), call.project.page_bytes_max
+    return await _page(
+        call,
+        lambda tables: tables.dead_letters(request.after, limit, viewer, bytes_max=bytes_max),
+        dead_letter_record,
+        fresh=request.fresh,
     )
-    return Page([dead_letter_record(item) for item in rows.items], rows.next)
 
 
 def _cause(state: ProjectState, message: Message) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from tocsin.journal.history import (
     Wanted,
     brief_page_of,
     dead_page_of,
+    fitting,
     page_of,
 )
 from tocsin.journal.postgres import history
@@ -211,31 +212,43 @@ class PostgresTables:
         """List segments by sequence range."""
         return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, self._project, after_seq, limit)]
 
-    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+    def signals(
+        self, message_id: str, viewer: str | None = None, limit: int = LATEST, *, bytes_max: int = LATEST
+    ) -> list[Signal]:
         """Find the copies of a message by messageId, or one by signal id, newest first."""
         values = (self._project, message_id.partition(":")[0], message_id, viewer, viewer, limit)
-        return [Signal(*row) for row in self._all(history.BY_ID, *values)]
+        rows, _ = fitting(self._all(history.BY_ID, *values), limit, bytes_max)
+        return [Signal(*row) for row in rows]
 
-    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
+    def thread(
+        self, correlation_id: str, after: int, limit: int, viewer: str | None = None, *, bytes_max: int = LATEST
+    ) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
         values = (self._project, correlation_id, after, viewer, viewer, limit + 1)
-        return page_of(self._all(history.BY_THREAD, *values), limit)
+        return page_of(self._all(history.BY_THREAD, *values), limit, bytes_max)
 
-    def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
+    def mailbox(
+        self, recipient: str, states: Iterable[str], after: int, limit: int, *, bytes_max: int = LATEST
+    ) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
         values = (self._project, recipient, list(states), after, limit + 1)
-        return page_of(self._all(history.BY_RECIPIENT, *values), limit)
+        return page_of(self._all(history.BY_RECIPIENT, *values), limit, bytes_max)
 
-    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
+    def dead_letters(
+        self, after: int, limit: int, viewer: str | None = None, *, bytes_max: int = LATEST
+    ) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
-        return dead_page_of(self._all(history.DEAD, self._project, after, viewer, viewer, limit + 1), limit)
+        rows = self._all(history.DEAD, self._project, after, viewer, viewer, limit + 1)
+        return dead_page_of(rows, limit, bytes_max)
 
-    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
+    def search(
+        self, query: str, before: int, limit: int, viewer: str | None = None, *, bytes_max: int = LATEST
+    ) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
         if not query.strip():
             return Page([], None)
         values = (self._project, query.replace("\0", " "), before or LATEST, viewer, viewer, limit + 1)
-        return page_of(self._all(history.SEARCH, *values), limit)
+        return page_of(self._all(history.SEARCH, *values), limit, bytes_max)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
         """Find messages by their columns, newest first; one page covers at most `depth` sequence numbers."""
