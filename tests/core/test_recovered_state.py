@@ -26,7 +26,7 @@ from tocsin.core.waiting.graph import WaitGraph
 
 LOOKUPS = (
     *("ids", "asked", "causes", "escalated", "open_escalations", "closed_escalations", "inherited", "lent", "noticed"),
-    *("outgoing", "wake_targets", "dead", "wakes", "deferred", "attention"),
+    *("asking", "outgoing", "wake_targets", "dead", "wakes", "deferred", "attention"),
 )
 WHEELS = (
     *("receipts", "acks", "backoff", "aging", "escalation", "sessions", "leases", "lease_waits", "deadlines"),

@@ -222,6 +222,8 @@ class ProjectState:
         self.requests: dict[str, Request] = {}
         self.asked: dict[tuple[str, str, str], str] = {}
         #: Open approvals and discussions.
+        #: Number of open requests by requester.
+        self.asking: dict[str, int] = {}
         self.approvals: dict[str, Approval] = {}
         self.discussions: dict[str, Discussion] = {}
         #: Topics that have a subscriber.
@@ -377,6 +379,16 @@ class ProjectState:
 
     def remember_escalation(self, escalation: Escalation) -> None:
         """Add an escalation to the state and its lookups."""
+        self.asking[request.requester] = self.asking.get(request.requester, 0) + 1
+
+    def forget_request(self, name: str) -> Request:
+        """Remove a request from the state and its lookups, and return it."""
+        request = self.requests.pop(name)
+        self.asked.pop((request.correlation_id, request.responder, request.requester), None)
+        self.asking[request.requester] -= 1
+        if not self.asking[request.requester]:
+            del self.asking[request.requester]
+        return request
         name = escalation.escalation
         self.escalations[name] = escalation
         self.causes[escalation.cause] = name

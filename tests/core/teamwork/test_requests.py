@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.core.conftest import NewTeam
-from tests.core.driver import SECOND, Team
+from tests.core.driver import SECOND, Team, replayed
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.messages.message import Message
@@ -441,3 +441,19 @@ def test_who_wants_no_escalation_is_only_told(team: Team) -> None:
     (notice,) = notices(team, "impl_001")
     assert json.loads(notice.payload)["context"]["request"] == request
     assert not escalations(team, "request_timeout")
+
+
+def test_open_requests_are_counted_by_requester(new_team: NewTeam) -> None:
+    team = new_team("requests: {open_max: 2}")
+    for agent in ("impl_001", "impl_002", "impl_003"):
+        team.register(agent)
+    state = team.exchange.state
+    ask(team, thread="req_1")
+    ask(team, "impl_003", thread="req_1")
+    last = ask(team, thread="req_2")
+    assert state.asking == {"impl_001": 2, "impl_003": 1}
+    assert refused_ask(team, thread="req_3") == "E_ADMISSION_008"
+    team.ask(cmd.CancelRequest(last), "impl_001", cmd.Done)
+    reply(team)
+    assert state.asking == {"impl_003": 1}
+    assert replayed(team.events).state.asking == state.asking

@@ -142,7 +142,7 @@ def _check_room(decision: Decision, envelope: Envelope, correlation_id: str) -> 
     state, me, most = decision.state, decision.caller.agent, decision.policy.requests.open_max
     if (correlation_id, envelope.receiver.agent_id, me) in state.asked:
         raise refusal("E_STATE_002", f"{me} already waits for an answer of {envelope.receiver.agent_id} in that thread")
-    if sum(request.requester == me for request in state.requests.values()) >= most:
+    if state.asking.get(me, 0) >= most:
         raise refusal("E_ADMISSION_008", f"{me} has reached its limit of {most} open requests")
 
 
@@ -306,6 +306,5 @@ def apply_extended(state: ProjectState, event: ev.RequestExtended) -> None:
 
 def apply_ended(state: ProjectState, event: ev.RequestEnded) -> None:
     """Remove the request."""
-    request = state.requests.pop(event.request)
-    state.asked.pop((request.correlation_id, request.responder, request.requester), None)
+    request = state.forget_request(event.request)
     state.timers.deadlines.cancel(f"{_KIND} {event.request}", request.due_at or NEVER)
