@@ -53,6 +53,7 @@ def derived(state: ProjectState) -> dict[str, Any]:
     volume = state.volume
     found["bytes"] = (volume.unsettled, volume.by_recipient, volume.by_sender, volume.dead, volume.kept_bytes)
     found["messages with content"] = list(volume.kept)
+    found["depths"] = state.depths
     found["waits by waiter"] = {name: sorted(keys) for name, keys in state.waits.by_waiter.items() if keys}
     found["waits upon"] = {name: sorted(keys) for name, keys in state.waits.upon.items() if keys}
     return found

@@ -10,9 +10,10 @@ import pytest
 from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, team_at
 from tocsin.core.commands import Caller, RegisterAgent
+from tocsin.core.teamwork.health import known_values
 from tocsin.form import package_form
 from tocsin.hub.operations import Call, perform
-from tocsin.wire.operation import NamedPage, Operation, Page
+from tocsin.wire.operation import NO_REQUEST, NamedPage, Operation, Page
 from tocsin.wire.table import OPERATIONS
 
 #: Replies with a list whose length has a bound that is not the caller's choice.
@@ -106,7 +107,7 @@ async def _crowd(team: HubTeam) -> None:
 @pytest.mark.skipif(package_form() == "compiled", reason="the compiled form takes no agent that a test watches")
 @pytest.mark.parametrize(
     ("operation", "arguments"),
-    [("list_agents", {"limit": 500}), ("list_roster", {"q": "agent-", "limit": 500}), ("get_status", {})],
+    [("list_agents", {"limit": 500}), ("list_roster", {"q": "agent-", "limit": 500})],
 )
 async def test_no_list_of_many_agents_holds_the_loop(tmp_path: Path, operation: str, arguments: dict[str, Any]) -> None:
     async with team_at(tmp_path, QUICK, rows_per_turn=PER_TURN) as team:
@@ -130,8 +131,7 @@ async def test_no_list_of_many_agents_holds_the_loop(tmp_path: Path, operation: 
         finally:
             state.agents = agents
             turns.end()
-        if operation != "get_status":
-            assert {len(reply.items) for reply in replies} == {500}
+        assert {len(reply.items) for reply in replies} == {500}
         assert turns.turns > CALLERS * AGENTS / PER_TURN
         assert 0 < turns.most <= PER_TURN, f"{turns.most} rows in one turn of the loop"
 
@@ -171,6 +171,28 @@ async def test_requests_are_listed_oldest_first_page_by_page(tmp_path: Path) -> 
         assert (await team.get("eve", "/v1/requests")).json() == {"items": [], "next": None}
         one = (await team.get("ada", "/v1/requests?request=msg_5_x")).json()["items"]
         assert [row["request"] for row in one] == ["msg_5_x"]
+
+
+@pytest.mark.skipif(package_form() == "compiled", reason="the compiled form takes no dictionary that a test watches")
+async def test_counts_of_waiting_messages_look_at_no_agent(tmp_path: Path) -> None:
+    async with team_at(tmp_path) as team:
+        await team.register("ada")
+        await team.register("boss", "director")
+        for number in range(3):
+            await team.post("boss", "/v1/messages", envelope(number, "boss", "ada", priority="Blocking"))
+        turns, state = _Turns(), team.hub.host.exchange.state
+        agents = state.agents
+        state.agents = _WatchedAgents(agents, turns.seen)
+        try:
+            status = await perform(
+                Call(team.hub.project, Caller("boss", "director")), OPERATIONS["get_status"], NO_REQUEST()
+            )
+            assert status.waiting["Blocking"] == known_values(state, 0)["blocking_queue_depth"] == 3
+            assert b'queue_depth{priority="Blocking"} 3.0' in team.hub.metrics.expose(state)
+            assert not turns.seen
+        finally:
+            state.agents = agents
+            turns.end()
 
 
 async def test_a_page_of_large_messages_ends_early_and_the_next_one_continues(tmp_path: Path) -> None:

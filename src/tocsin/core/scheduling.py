@@ -12,6 +12,7 @@ from tocsin.core.leases.model import Lease, LeaseRequest
 from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.message import Message, notice_subject
 from tocsin.core.messages.model import State
+from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.decay import stale_at
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.waiting.graph import Wait
@@ -90,6 +91,7 @@ def _enqueue(state: ProjectState, message: Message) -> None:
         state.timers.backoff.schedule(seq, message.ready_at)
     else:
         state.agents[message.recipient].mailbox.add(message)
+        state.depths[message.level] += 1
     sent = state.outgoing.get(sender)
     if sent is None:
         sent = state.outgoing[sender] = {}
@@ -111,6 +113,7 @@ def _dequeue(state: ProjectState, message: Message) -> None:
         state.timers.backoff.cancel(seq, message.ready_at)
     else:
         state.agents[message.recipient].mailbox.remove(message)
+        state.depths[message.level] -= 1
     del state.outgoing[sender][seq]
     if sender == _BUS and (subject := notice_subject(message)):
         about = state.noticed[message.recipient, subject]
@@ -298,6 +301,7 @@ def schedule_all(state: ProjectState) -> None:
     """Schedule everything again, after a policy change or a restore; mailboxes must be empty."""
     state.outgoing.clear()
     state.noticed.clear()
+    state.depths = [0] * len(Priority)
     for message in state.messages.values():
         schedule(state, message)
     for session in state.sessions.values():

@@ -21,6 +21,7 @@ from tocsin.core.messages.model import Failure, State
 from tocsin.core.messages.volume import Volume
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.contracts import Contract
+from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.teamwork.model import (
     Alert,
@@ -221,9 +222,9 @@ class ProjectState:
         #: Open requests by messageId; `asked` finds them by thread, responder and requester.
         self.requests: dict[str, Request] = {}
         self.asked: dict[tuple[str, str, str], str] = {}
-        #: Open approvals and discussions.
         #: Number of open requests by requester.
         self.asking: dict[str, int] = {}
+        #: Open approvals and discussions.
         self.approvals: dict[str, Approval] = {}
         self.discussions: dict[str, Discussion] = {}
         #: Topics that have a subscriber.
@@ -265,6 +266,8 @@ class ProjectState:
         self.folded: dict[str, FoldedNotices] = {}
         #: Queued notices of the bus that have a subject, by recipient and subject.
         self.noticed: dict[tuple[str, str], dict[int, None]] = {}
+        #: Number of messages in all mailboxes by level.
+        self.depths = [0] * len(Priority)
         #: Queued messages by sender.
         self.outgoing: dict[str, dict[int, None]] = {}
         #: Agents that the hub can wake.
@@ -376,9 +379,6 @@ class ProjectState:
         """Add a request to the state and its lookups."""
         self.requests[request.request] = request
         self.asked[request.correlation_id, request.responder, request.requester] = request.request
-
-    def remember_escalation(self, escalation: Escalation) -> None:
-        """Add an escalation to the state and its lookups."""
         self.asking[request.requester] = self.asking.get(request.requester, 0) + 1
 
     def forget_request(self, name: str) -> Request:
@@ -389,6 +389,9 @@ class ProjectState:
         if not self.asking[request.requester]:
             del self.asking[request.requester]
         return request
+
+    def remember_escalation(self, escalation: Escalation) -> None:
+        """Add an escalation to the state and its lookups."""
         name = escalation.escalation
         self.escalations[name] = escalation
         self.causes[escalation.cause] = name

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from tocsin.core.protocol.priority import Priority
 from tocsin.fleet.peers import Peers
 from tocsin.hub.observability.exposition import exposed
 from tocsin.hub.projects import AllReady, OpenProjectFigures
@@ -99,10 +98,6 @@ class Observation:
 
 def _figures(hub: Hub, worker: int) -> OpenProjectFigures:
     host, state = hub.host, hub.host.exchange.state
-    waiting = [0] * len(Priority)
-    for agent in state.agents.values():
-        for level, depth in enumerate(agent.mailbox.depths()):
-            waiting[level] += depth
     return OpenProjectFigures(
         project=host.project,
         worker=worker,
@@ -111,7 +106,7 @@ def _figures(hub: Hub, worker: int) -> OpenProjectFigures:
         seq=state.seq,
         agents=len(state.agents),
         sessions=len(state.sessions),
-        waiting=tuple(waiting),
+        waiting=tuple(state.depths),
         dead_letters=len(state.dead),
     )
 

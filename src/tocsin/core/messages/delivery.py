@@ -204,6 +204,7 @@ def apply_ready(state: ProjectState, event: ev.MessageReady) -> None:
     state.timers.backoff.cancel(message.seq, message.ready_at)
     message.backing_off = False
     state.agents[message.recipient].mailbox.add(message)
+    state.depths[message.level] += 1
     if message.priority >= state.wake_from:
         check_wake(state, message)
 

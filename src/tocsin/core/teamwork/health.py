@@ -48,14 +48,10 @@ def decide_report(decision: Decision, command: ReportHealth) -> HealthReported:
 
 def known_values(state: ProjectState, now: int) -> dict[str, float]:
     """Return the health values that the exchange has itself."""
-    depths = [0] * len(Priority)
-    for agent in state.agents.values():
-        if agent.mailbox.depth:
-            depths = [sum(pair) for pair in zip(depths, agent.mailbox.depths(), strict=True)]
     recent = sum(escalation.opened_at > now - _MINUTE_US for escalation in state.escalations.values())
     return {
-        "critical_queue_depth": depths[Priority.CRITICAL],
-        "blocking_queue_depth": depths[Priority.BLOCKING],
+        "critical_queue_depth": state.depths[Priority.CRITICAL],
+        "blocking_queue_depth": state.depths[Priority.BLOCKING],
         "escalations_per_minute": recent,
     }
 

@@ -11,7 +11,7 @@ itself, so an open dashboard costs nothing per event. Counters only grow: a view
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import msgspec
@@ -84,8 +84,10 @@ class LiveUpdates:
         self._viewers: set[Viewer] = set()
         self._samples: deque[tuple[float, ...]] = deque(maxlen=self._config.samples_max)
         self._notices: deque[dict[str, Any]] = deque(maxlen=self._config.notices_max)
-        self._summary: Summary | None = None
-        self._summary_due = 0.0
+        #: The last summary of the state, and the one that is being made.
+        self._summary = Summary([0] * len(Priority))
+        self._summarising: Generator[None, None, Summary] | None = None
+        self._summary_due = self._summary_took_s = 0.0
         self._ticking: asyncio.TimerHandle | None = None
         self._sampling: asyncio.TimerHandle | None = None
         self._stop_following: Callable[[], object] = lambda: None
@@ -100,6 +102,7 @@ class LiveUpdates:
         if self._sampling is not None:
             self._sampling.cancel()
         self._stop_following()
+        self._summarising = None
         self._rest()
 
     @property
@@ -209,13 +212,31 @@ class LiveUpdates:
         return totals | {outcome: recalls.get((outcome,), 0) for outcome in _RECALLS}
 
     def _current_summary(self) -> Summary:
-        """Return a summary of the state; a new one only if the last one took a small enough share of the time."""
-        started = time.monotonic()
-        if self._summary is None or started >= self._summary_due:
-            self._summary = summary(self._hub.host.exchange.state, self._hub.now())
-            took_s = time.monotonic() - started
-            self._summary_due = started + took_s / self._config.survey_share
+        """Return a summary of the state; a new one only if the last one took a small enough share of the time.
+
+        A new one of many agents is made in several turns of the event loop; until then the last one is returned.
+        """
+        if self._summarising is None and time.monotonic() >= self._summary_due:
+            turn = self._hub.config.rows_per_turn
+            self._summarising = summary(self._hub.host.exchange.state, self._hub.now(), turn)
+            self._summary_took_s = 0.0
+            self._summarise()
         return self._summary
+
+    def _summarise(self) -> None:
+        """Continue with the new summary for one turn."""
+        if self._summarising is None:
+            return
+        started = time.monotonic()
+        try:
+            next(self._summarising)
+        except StopIteration as done:
+            self._summary, self._summarising = done.value, None
+        else:
+            asyncio.get_running_loop().call_soon(self._summarise)
+        ended = time.monotonic()
+        self._summary_took_s += ended - started
+        self._summary_due = ended + self._summary_took_s / self._config.survey_share
 
     def _sample(self) -> None:
         """Add one point to every time series."""

@@ -1,7 +1,10 @@
 """Summary of the state for the dashboard: counts of agents, sessions and waiting messages.
 
-It runs on the event loop. Its cost is linear in the number of agents, not of messages: mailboxes count their messages.
+It runs on the event loop, some agents at a time. Its cost is linear in the number of agents, not of messages: mailboxes
+count their messages.
 """
+
+from collections.abc import Generator
 
 import msgspec
 
@@ -50,12 +53,15 @@ class Summary(msgspec.Struct):
     daemons: Daemons = msgspec.field(default_factory=Daemons)
 
 
-def summary(state: ProjectState, now: int) -> Summary:
-    """Count the state."""
+def summary(state: ProjectState, now: int, agents_per_turn: int) -> Generator[None, None, Summary]:
+    """Count the state; it yields after each turn's number of agents, and others may change the state meanwhile."""
     seen = Summary([0] * len(Priority))
-    for agent in state.agents.values():
+    for number, agent in enumerate(list(state.agents.values()), 1):
         _presence(seen, agent, state, now)
         seen.gaming += agent.gaming
+        if not number % agents_per_turn:
+            yield
+    seen.depths = list(state.depths)
     seen.busy = sum(attention.work is not None for attention in state.attention.values())
     return seen
 
@@ -81,10 +87,8 @@ def _presence(seen: Summary, agent: Agent, state: ProjectState, now: int) -> Non
         seen.stale += not there
         seen.daemons.attached += daemon
         seen.daemons.daemonless += not daemon
-    if agent.mailbox.depth:
-        seen.depths = [sum(pair) for pair in zip(seen.depths, agent.mailbox.depths(), strict=True)]
-        if not there:
-            seen.recipient_away += agent.mailbox.depth
+    if not there:
+        seen.recipient_away += agent.mailbox.depth
 
 
 def _daemon(daemons: Daemons, *, fresh: bool, open_window: bool) -> None:

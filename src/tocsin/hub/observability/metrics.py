@@ -134,11 +134,7 @@ class Metrics:
 
     def _measure(self, state: ProjectState) -> None:
         """Set the gauges to the present state."""
-        depths = [0] * len(Priority)
-        for agent in state.agents.values():
-            for level, depth in enumerate(agent.mailbox.depths()):
-                depths[level] += depth
-        for level, depth in enumerate(depths):
+        for level, depth in enumerate(state.depths):
             self.queue_depth.labels(_NAMES[level]).set(depth)
         volume, limits = state.volume, state.policy.limits
         for kind, found, most in (

@@ -10,7 +10,7 @@ from tocsin.core.agents.presence import is_fresh, presence
 from tocsin.core.errors import TocsinError
 from tocsin.core.messages.admission import levels
 from tocsin.core.policy import Policy, document_of
-from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
 from tocsin.core.state import Agent, Session
 from tocsin.core.wake.reach import reach_of
@@ -84,10 +84,8 @@ def _changes(found: list[AdoptedPolicy], index: int) -> list[Difference]:
 async def get_status(call: Call, request: Request) -> wire.ProjectStatus:
     """Count what the project has."""
     host, state = call.project.host, call.state
-    waiting, states = [0] * len(Priority), dict[str, int]()
+    states = dict[str, int]()
     async with call.project.listing:
-        async for agent in in_turns(call, state.agents.values()):
-            waiting = [sum(pair) for pair in zip(waiting, agent.mailbox.depths(), strict=True)]
         async for message in in_turns(call, state.messages.values()):
             states[message.state] = states.get(message.state, 0) + 1
     volume, limits = state.volume, state.policy.limits
@@ -98,7 +96,7 @@ async def get_status(call: Call, request: Request) -> wire.ProjectStatus:
         seq=state.seq,
         agents=len(state.agents),
         sessions=len(state.sessions),
-        waiting=by_priority(tuple(waiting)),
+        waiting=by_priority(tuple(state.depths)),
         states=states,
         dead_letters=len(state.dead),
         events={} if call.project.hub is None else dict(call.project.hub.metrics.totals),
