@@ -57,10 +57,11 @@ def quiet_until(state: ProjectState, now: int) -> int:
 
 
 def decide_tick(decision: Decision, command: Tick) -> Ticked:
-    """Fire the timers that are due, up to a limit; the next tick continues."""
+    """Fire the timers that are due, up to a limit or until their events fill a group; the next tick continues."""
     opening.open_deferred(decision)
     fired = int(queue_manager.fire_idle(decision)) + retention.fire_retention(decision)
     timers, limit = decision.state.timers, decision.policy.limits.timers_per_tick
+    events, most = decision.events, decision.policy.storage.group_events_max
     for wheel, fire in (
         (timers.receipts, settlement.fire_receipt),
         (timers.acks, settlement.fire_ack),
@@ -71,7 +72,7 @@ def decide_tick(decision: Decision, command: Tick) -> Ticked:
         (timers.escalation, opening.fire_queued),
         (timers.dead, dead_letters.fire_dead),
     ):
-        while fired < limit and (seq := wheel.pop(decision.now)) is not None:
+        while fired < limit and len(events) < most and (seq := wheel.pop(decision.now)) is not None:
             fire(decision, seq)
             fired += 1
     for names, fire_named in (
@@ -79,10 +80,10 @@ def decide_tick(decision: Decision, command: Tick) -> Ticked:
         (timers.leases, leases.fire_lease),
         (timers.lease_waits, leases.fire_lease_wait),
     ):
-        while fired < limit and (name := names.pop(decision.now)) is not None:
+        while fired < limit and len(events) < most and (name := names.pop(decision.now)) is not None:
             fire_named(decision, name)
             fired += 1
-    while fired < limit and (key := timers.deadlines.pop(decision.now)) is not None:
+    while fired < limit and len(events) < most and (key := timers.deadlines.pop(decision.now)) is not None:
         kind, _, name = key.partition(" ")
         _DEADLINES[kind](decision, name)
         fired += 1

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.core.conftest import NewTeam
 from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
@@ -200,3 +201,22 @@ def test_an_agent_has_sixteen_sessions_at_most(team: Team) -> None:
 
 def test_who_is_not_registered_has_no_session(team: Team) -> None:
     assert team.refused(cmd.OpenSession("push"), "stranger").code == "E_AUTH_007"
+
+
+def test_a_tick_ends_once_its_events_fill_a_group(new_team: NewTeam) -> None:
+    team = new_team("{storage: {group_events_max: 25}, sessions: {stale_after_s: 60, lapse_after_s: 61}}")
+    team.register("sender", "Manager")
+    for number in range(6):
+        team.register(f"full_{number}")
+        team.attach(f"full_{number}", window=20)
+        for _ in range(20):
+            team.send("sender", f"full_{number}")
+    sizes = []
+    while any(session for session in team.exchange.state.sessions):
+        team.now += 70 * 1_000_000
+        before = len(team.events)
+        team.tick()
+        sizes.append(len(team.events) - before)
+    # What is left of a session is requeued in one tick: the timer that fires last may go beyond.
+    assert 20 < max(sizes) <= 25 + 21
+    assert len(team.happened(ev.MessageRequeued)) == 120

@@ -49,7 +49,7 @@ class Limits(Concern, frozen=True):
     dead_letters_max: Count
     #: Bytes of all dead letters, payloads and metadata; the oldest is purged first.
     dead_letters_bytes_max: Count
-    #: Timers fired by one tick; the next tick fires the rest.
+    #: Timers fired by one tick, which also ends once its events fill a group; the next tick fires the rest.
     timers_per_tick: Count
     #: Message ids in one receipt, acknowledgement or redrive command.
     batch_max: Count
