@@ -14,6 +14,7 @@ from tocsin.core.errors import Problem
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.validation import explain, quote
 from tocsin.wire.arguments import unknown_argument
+from tocsin.wire.bounded import TooMany, read_items
 from tocsin.wire.problems import ProblemDocument
 
 __all__ = [
@@ -298,7 +299,6 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 _FRAME = msgspec.json.Decoder(list[Operation])
-_PARTS = msgspec.json.Decoder(list[Raw])
 _PART: "msgspec.json.Decoder[Operation]" = msgspec.json.Decoder(Operation)
 _NAMED = msgspec.json.Decoder(_Named)
 _ENCODER = msgspec.json.Encoder()
@@ -315,22 +315,20 @@ def read_frame(text: bytes | str, batch_max: int) -> list[Operation | Fault]:
         operations = _FRAME.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return _read_loosely(text, batch_max)
-    if len(operations) > batch_max:
-        return [_too_many(len(operations), batch_max)]
-    return list(operations)
+    return list(operations) if len(operations) <= batch_max else [_too_many(batch_max)]
 
 
 def _read_loosely(text: bytes | str, batch_max: int) -> list[Operation | Fault]:
     """Find out which operations of a frame are at fault; the others count."""
     try:
-        parts = _PARTS.decode(text)
+        parts = read_items(text, batch_max)
+    except TooMany:
+        return [_too_many(batch_max)]
     except msgspec.ValidationError:
         detail = "a frame is a JSON array of operations"
         return [Fault(None, Problem("E_VALIDATION_002", detail, "$", expected="an array"))]
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         return [Fault(None, Problem("E_PROTOCOL_002", f"the frame is not JSON: {error}"))]
-    if len(parts) > batch_max:
-        return [_too_many(len(parts), batch_max)]
     return [_read_part(part) for part in parts]
 
 
@@ -368,6 +366,6 @@ def _id_of(part: Raw) -> int | None:
         return None
 
 
-def _too_many(found: int, batch_max: int) -> Fault:
-    detail = f"a frame of {found} operations: at most {batch_max} are taken"
-    return Fault(None, Problem("E_ADMISSION_008", detail, "$", f"{found} operations", f"at most {batch_max}"))
+def _too_many(batch_max: int) -> Fault:
+    detail = f"the frame has more than {batch_max} operations"
+    return Fault(None, Problem("E_ADMISSION_008", detail, "$", detail, f"at most {batch_max} operations"))

@@ -26,6 +26,7 @@ from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.operations import Call, perform
 from tocsin.hub.service import Hub
 from tocsin.wire.arguments import unknown_argument
+from tocsin.wire.bounded import TooMany, read_items
 from tocsin.wire.messages import SendMessages, SendReply
 from tocsin.wire.operation import Operation
 
@@ -117,7 +118,7 @@ class OperationEndpoint:
         if operation.request is SendMessages:
             raw = await read_body(request, config.batch_bytes_max, config)
             call.check_signature(raw, request.headers.get(_SIGNATURE))
-            return _batch(raw)
+            return _batch(raw, call.state.policy.limits.batch_max)
         raw = await read_body(request, limit, config)
         if operation.signed:
             call.check_signature(raw, request.headers.get(_SIGNATURE))
@@ -134,9 +135,11 @@ def _joined(operation: Operation, path: dict[str, str], others: dict[str, Any]) 
     return {**others, **path}
 
 
-def _batch(raw: bytes) -> SendMessages:
+def _batch(raw: bytes, most: int) -> SendMessages:
     try:
-        return SendMessages(msgspec.json.decode(raw, type=list[msgspec.Raw]))
+        return SendMessages(read_items(raw, most))
+    except TooMany:
+        raise refusal("E_ADMISSION_008", f"at most {most} envelopes at a time", retryable=False) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise refusal("E_PROTOCOL_002", f"a batch is a JSON array of envelopes: {error}") from None
 
