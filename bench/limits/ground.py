@@ -6,7 +6,6 @@ fills it goes to its host as commands, and is committed as any other.
 
 import asyncio
 import http.client
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
@@ -137,17 +136,17 @@ class Ground:
     async def rest(self) -> None:
         """Wait until nothing is due, and what has happened is durable and in the tables."""
         host = self.hub.host
-        await self.until(lambda: (due := host.exchange.next_due()) is None or due > self.hub.project.now())
+        await self.until(lambda: (due := host.exchange.next_due()) is None or due > host.clock.now())
         await host.durable()
         await host.projected(host.committed_seq)
         await asyncio.sleep(_REST_S)
 
-    def let_pass(self, seconds: float) -> None:
-        """Move the project's clock forward; what falls due meanwhile is due now."""
-        host: Any = self.hub.host
-        host._clock.advance(host._clock.now() + int(seconds * 1_000_000))
-        host._ticks.cancel()
-        host._ticks.schedule()
+    async def let_pass(self, seconds: float) -> None:
+        """Move the clock of the hub forward, and fire what is due by then, tick after tick as its timer does."""
+        host = self.hub.host
+        host.clock.advance(host.clock.now() + int(seconds * 1_000_000))
+        while (due := host.exchange.next_due()) is not None and due <= host.clock.now():
+            await self.one(cmd.Tick(), SYSTEM)
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until the live state is in some condition."""
@@ -218,19 +217,9 @@ def _store_tokens(folder: Path, names: tuple[str, ...], more: int) -> dict[str, 
     return spelled
 
 
-def connected(port: int) -> socket.socket:
-    """Return a connection to the hub."""
-    return socket.create_connection(("127.0.0.1", port), timeout=60)
-
-
 def metered() -> MeteredLoop:
     """Return the loop that this runs on."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, MeteredLoop):
         raise TypeError("the bench runs on another loop")
     return loop
-
-
-async def tick(ground: Ground) -> None:
-    """Let the host fire what is due."""
-    await ground.one(cmd.Tick(), SYSTEM)

@@ -7,7 +7,7 @@ iteration is what a heartbeat on the loop would have to wait for: everything bet
 import asyncio
 import selectors
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 __all__ = ["Hold", "MeteredLoop"]
 
@@ -44,8 +44,7 @@ class MeteredLoop(asyncio.SelectorEventLoop):
         self._cpu_s = self._elapsed_s = 0.0
 
     def _run_once(self) -> None:
-        run: Any = super()
-        run._run_once()
+        super()._run_once()  # type: ignore[misc]
         cpu, at = self._looks.woken
         self._cpu_s = max(self._cpu_s, time.thread_time() - cpu)
         self._elapsed_s = max(self._elapsed_s, time.perf_counter() - at)

@@ -146,7 +146,7 @@ async def expire(g: Ground) -> Step:
     await g.do(g.send("keeper", metadata={"ttl": 100}) for _ in range(number))
 
     async def pass_by() -> None:
-        g.let_pass(200)
+        await g.let_pass(200)
         await g.until(lambda: len(g.state.settled) >= before + number)
 
     return pass_by
@@ -159,7 +159,7 @@ async def lapse(g: Ground) -> Step:
     await g.do(g.send(name) for name in names for _ in range(19))
 
     async def pass_by() -> None:
-        g.let_pass(3 * 3600)
+        await g.let_pass(3 * 3600)
         await g.until(lambda: not any(g.state.agents[name].sessions for name in names))
 
     return pass_by
@@ -173,7 +173,7 @@ async def lapse_full(g: Ground) -> Step:
     await g.do(g.send(name, messageType="CUSTOM_NOTE") for name in names for _ in range(g.some(1024)))
 
     async def pass_by() -> None:
-        g.let_pass(3 * 3600)
+        await g.let_pass(3 * 3600)
         await g.until(lambda: not any(g.state.agents[name].sessions for name in names))
 
     return pass_by

@@ -86,9 +86,9 @@ async def lapse(g: Ground) -> Step:
     held = {name: lease for name, lease in g.state.leases.leases.items() if lease.holder.startswith("holder")}
 
     async def pass_by() -> None:
-        g.let_pass(86_390)
+        await g.let_pass(86_390)
         await g.until(lambda: all(lease.warned for lease in held.values()))
-        g.let_pass(200)
+        await g.let_pass(200)
         await g.until(lambda: not held.keys() & g.state.leases.leases.keys())
 
     return pass_by

@@ -46,7 +46,7 @@ async def fill(g: Ground) -> None:
             (_request(g, one, (one + each + 1) % requesters), Caller(f"asker-{one:06d}", "primary"))
             for one in range(requesters)
         )
-        g.let_pass(60)
+        await g.let_pass(60)
     await g.do(_alarm(g) for _ in range(g.some(2 * _OPEN - 10)))
 
 
@@ -225,7 +225,7 @@ async def list_waits(g: Ground) -> Step:
 @work("teamwork", "the end of requests", "100,000 requests time out at once")
 async def requests_end(g: Ground) -> Step:
     async def pass_by() -> None:
-        g.let_pass(86_400)
+        await g.let_pass(86_400)
         await g.until(lambda: len(g.state.requests) < 10)
 
     return pass_by
@@ -236,7 +236,7 @@ async def discussions_end(g: Ground) -> Step:
     await g.do((_discussion(number), _chief(number // 90)) for number in range(g.some(_OPEN - 10)))
 
     async def pass_by() -> None:
-        g.let_pass(400)
+        await g.let_pass(400)
         await g.until(lambda: not g.state.discussions)
 
     return pass_by

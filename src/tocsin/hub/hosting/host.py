@@ -79,7 +79,8 @@ class Host:
         self._loop = loop = asyncio.get_running_loop()
         self._journal = journal
         self._writer = Worker(f"writer {journal.project}", loop)
-        self._clock = Clock()
+        #: The time by which commands are decided.
+        self.clock = Clock()
         self._state = state = LiveState(policy)
         self._projection_writer = ProjectionWriter(journal, segments, self._tables_gave_up, self._tables_failed)
         self._projections = ProjectionSchedule(
@@ -88,7 +89,7 @@ class Host:
         self._committer = GroupCommitter(
             loop, journal, self._writer, state, self._projections, self._flushed, self._fail
         )
-        self._ticks = TickTimer(loop, state, self._clock, self._tick)
+        self._ticks = TickTimer(loop, state, self.clock, self._tick)
         self._loader = StateLoader(journal, self._writer, self._projection_writer)
         self._lease = LeaseKeeper(loop, journal, lapsed=self._suspend, renewed=self._resume, lost=self._stop_serving)
         #: Whether it does not serve only because its lease has lapsed; its state is still right.
@@ -208,7 +209,7 @@ class Host:
         if self.condition is not _SERVING:
             return
         try:
-            events = self._state.exchange.confirm(message_id, caller, self._clock.now())
+            events = self._state.exchange.confirm(message_id, caller, self.clock.now())
             if events:
                 if len(events) > 1 and self._sinks:
                     self._collect_pushes(self._committer.group, events)
@@ -330,7 +331,7 @@ class Host:
     def _use(self, loaded: Loaded) -> None:
         """Replace the state with one that has just been loaded."""
         self._state.exchange = exchange = loaded.exchange
-        self._clock.advance(exchange.at)
+        self.clock.advance(exchange.at)
         exchange.state.durability, exchange.state.copies = loaded.durability.durability, loaded.durability.copies
         self._committer.reset(exchange.state.seq + 1, loaded.durability)
 
@@ -361,7 +362,7 @@ class Host:
         """Decide a command; its events and pushes join the open group."""
         group, timing = self._committer.group, self.timing
         started = 0.0 if timing is None else time.perf_counter()
-        outcome = self._state.exchange.handle(command, caller, self._clock.now())
+        outcome = self._state.exchange.handle(command, caller, self.clock.now())
         reply, events = outcome.reply, outcome.events
         if type(command) is Send:
             if timing is not None:
