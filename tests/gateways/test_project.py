@@ -13,7 +13,7 @@ from tests.envelopes import envelope
 from tests.gateways.hubs import QUICK, HubTeam, registered_team
 from tests.patience import PATIENCE_S
 from tocsin import policies
-from tocsin.core.policy import Policy
+from tocsin.core.policy import Policy, policy_from
 from tocsin.hub.auth.sqlite_grants import SqliteGrants
 from tocsin.hub.auth.tokens import Grant
 from tocsin.journal.errors import JournalUnavailable
@@ -341,7 +341,7 @@ async def test_a_question_about_the_past_does_not_wait_for_the_tables_usual_inte
 @pytest.mark.parametrize("scope", ["whole", "change"])
 async def test_a_policy_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
     threads: set[int] = set()
-    convert = policies.policy_from
+    convert = policy_from
 
     def noted(document: object) -> Policy:
         threads.add(threading.get_ident())

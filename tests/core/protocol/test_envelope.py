@@ -578,6 +578,11 @@ def test_nesting_is_looked_for_outside_of_texts() -> None:
 def test_the_values_of_a_message_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     data, made = encoded(payload={"rows": [[number] for number in range(NESTING_MAX)]}), list[int]()
     decode = msgspec.json.decode
-    monkeypatch.setattr(msgspec.json, "decode", lambda text, **more: made.append(len(text)) or decode(text, **more))
+
+    def noted(text: bytes, **more: Any) -> Any:
+        made.append(len(bytes(text)))
+        return decode(text, **more)
+
+    monkeypatch.setattr(msgspec.json, "decode", noted)
     envelope = parse_envelope(data, LIMIT)
     assert [size for size in made if size >= len(bytes(envelope.payload))] == [len(bytes(envelope.payload))]

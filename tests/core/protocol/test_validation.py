@@ -192,7 +192,12 @@ def test_the_reason_is_looked_for_in_the_first_items_only() -> None:
 
 def test_a_long_name_is_cut_before_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
-    monkeypatch.setattr(difflib, "get_close_matches", lambda word, known, n: compared.append(word) or [])
+
+    def compare(word: str, known: object, number: int) -> list[str]:
+        compared.append(word)
+        return []
+
+    monkeypatch.setattr(difflib, "get_close_matches", compare)
     assert nearest("window" * 100_000, ["window"]) is None
     wrong = explain(Point, {"leftEdge": 1, "topEdge": 1, "name" * 100_000: 1})
     assert wrong.code == SCHEMA
