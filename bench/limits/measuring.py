@@ -33,6 +33,7 @@ async def _held(g: Ground, step: Step) -> Hold:
     """Return how long a step, and what follows from it, holds the loop."""
     await g.rest()
     gc.collect()
+    await asyncio.sleep(0.01)  # The iteration that has collected garbage is over.
     metered().longest()
     if iscoroutinefunction(step):
         await step()

@@ -196,7 +196,7 @@ async def test_counts_of_waiting_messages_look_at_no_agent(tmp_path: Path) -> No
 
 
 async def test_a_page_of_large_messages_ends_early_and_the_next_one_continues(tmp_path: Path) -> None:
-    async with team_at(tmp_path, QUICK, page_bytes_max=2500) as team:
+    async with team_at(tmp_path, QUICK, page_bytes_max=3500) as team:
         await team.register("ada")
         await team.register("boss", "director")
         for number in range(7):
