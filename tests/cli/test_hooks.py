@@ -2,9 +2,8 @@
 
 The field names are those that Claude Code documents for hooks (`hooks`, `type`, `command`, `timeout` in settings.json;
 `hookSpecificOutput`, `hookEventName`, `additionalContext`, `decision`, `reason` in the output; `hook_event_name`,
-`stop_hook_active` in the input) and for `.mcp.json` (`mcpServers`, `type`, `command`, `args`, `env` with
-`${VAR:-default}`), and Codex for `config.toml` (`mcp_servers.<name>`, `command`, `args`, `env_vars`) and `hooks.json`
-(as Claude Code's).
+`stop_hook_active` in the input) and for `.mcp.json` (`mcpServers`, `type`, `command`, `args`), and Codex for
+`config.toml` (`mcp_servers.<name>`, `command`, `args`, `env_vars`, `required`) and `hooks.json` (as Claude Code's).
 """
 
 import json
@@ -51,12 +50,7 @@ def commands_of(document: dict[str, Any]) -> dict[str, list[str]]:
 def test_claude_gets_a_server_and_checks_at_its_safe_points(tmp_path: Path) -> None:
     hooks(tmp_path, "install", "claude")
     server = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]["tocsin"]
-    assert (server["type"], server["command"], server["args"]) == ("stdio", sys.executable, ["-m", "tocsin", "mcp"])
-    assert server["env"] == {
-        "TOCSIN_TOKEN": "${TOCSIN_TOKEN:-}",
-        "TOCSIN_TOKEN_FILE": "${TOCSIN_TOKEN_FILE:-}",
-        "TOCSIN_URL": "${TOCSIN_URL:-http://127.0.0.1:7077}",
-    }
+    assert server == {"type": "stdio", "command": sys.executable, "args": ["-m", "tocsin", "mcp"]}
     settings = json.loads((tmp_path / ".claude" / "settings.json").read_text())
     assert commands_of(settings) == {event: [f"{PROGRAM} hooks check"] for event in EVENTS}
     for groups in settings["hooks"].values():
@@ -70,13 +64,15 @@ def test_codex_gets_a_server_and_checks(tmp_path: Path) -> None:
     assert server == {
         "command": sys.executable,
         "args": ["-m", "tocsin", "mcp"],
-        "env_vars": ["TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE", "TOCSIN_URL"],
+        "env_vars": ["TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE", "TOCSIN_URL", "TOCSIN_DATA"],
+        "required": True,
+        "startup_timeout_sec": 30,
     }
     checks = json.loads((tmp_path / ".codex" / "hooks.json").read_text())
     assert commands_of(checks) == {event: [f"{PROGRAM} hooks check"] for event in EVENTS}
 
 
-def test_an_agent_is_named_by_its_token_file_and_no_token_is_written(tmp_path: Path) -> None:
+def test_the_entries_name_no_agent_and_no_token_is_written(tmp_path: Path) -> None:
     secret = "tcs_0123456789abcdef_" + "s" * 43
     data = tmp_path / "my data"
     (data / "tokens").mkdir(parents=True)
@@ -86,14 +82,76 @@ def test_an_agent_is_named_by_its_token_file_and_no_token_is_written(tmp_path: P
         hooks(tmp_path, "install", agent, before=before)
     written = {name: text for name, text in tree(tmp_path).items() if not name.startswith("my data")}
     assert not [name for name, text in written.items() if secret in text]
-    arguments = ["-m", "tocsin", "--url", "http://127.0.0.1:9999", "--data", "my data", "--as", "ada", "mcp"]
-    server = json.loads(written[".mcp.json"])["mcpServers"]["tocsin"]
-    assert (server["args"], "env" in server) == (arguments, False)
+    assert json.loads(written.pop(".tocsin/agent.json")) == {"agent": "ada", "data": str(data)}
+    assert not [name for name, text in written.items() if "ada" in text or "my data" in text]
+    arguments = ["-m", "tocsin", "--url", "http://127.0.0.1:9999", "mcp"]
+    assert json.loads(written[".mcp.json"])["mcpServers"]["tocsin"]["args"] == arguments
     assert tomllib.loads(written[".codex/config.toml"])["mcp_servers"]["tocsin"]["args"] == arguments
-    command = PROGRAM + " --url http://127.0.0.1:9999 --data {data} --as ada hooks check"
-    claude, codex = (commands_of(json.loads(written[FILES[agent][1]]))["Stop"] for agent in FILES)
-    assert claude == [command.format(data="\"$CLAUDE_PROJECT_DIR\"/'my data'")]
-    assert codex == [command.format(data="'my data'")]
+    for agent in FILES:
+        checks = commands_of(json.loads(written[FILES[agent][1]]))
+        assert checks["Stop"] == [f"{PROGRAM} --url http://127.0.0.1:9999 hooks check"]
+
+
+def test_the_agent_of_a_folder_stays_while_a_coding_agent_uses_it(tmp_path: Path) -> None:
+    for agent in FILES:
+        said = hooks(tmp_path, "install", agent, before=("--as", "ada"))
+        assert f"{tmp_path / '.tocsin/tokens/ada.token'} does not exist yet" in said
+    hooks(tmp_path, "uninstall", "claude")
+    assert (tmp_path / ".tocsin" / "agent.json").exists()
+    hooks(tmp_path, "uninstall", "codex")
+    assert not (tmp_path / ".tocsin" / "agent.json").exists()
+
+
+def test_codex_gets_the_checks_of_a_worktree_in_the_main_checkout(tmp_path: Path) -> None:
+    """Codex reads the hooks of a worktree from there, and the server from the worktree."""
+    main, tree = tmp_path / "shop", tmp_path / "shop-dev"
+    repository(main, tree)
+    hooks(tree, "install", "codex", before=("--as", "dev", "--data", "../shop/.tocsin"))
+    assert (tree / ".codex" / "config.toml").exists()
+    assert not (tree / ".codex" / "hooks.json").exists()
+    assert commands_of(json.loads((main / ".codex" / "hooks.json").read_text()))["Stop"] == [f"{PROGRAM} hooks check"]
+    assert json.loads((tree / ".tocsin" / "agent.json").read_text())["data"] == str(main / ".tocsin")
+    shown = json.loads(hooks(tree, "show", "--json"))
+    mine = [row["installed"] for row in shown if (row["agent"], row["scope"]) == ("codex", "project")]
+    assert mine == [True, True]
+    hooks(tree, "uninstall", "codex")
+    assert not (tree / ".codex" / "config.toml").exists()
+    assert (main / ".codex" / "hooks.json").exists(), "other working trees use them too"
+
+
+def test_codex_is_refused_where_it_finds_no_checks(tmp_path: Path) -> None:
+    tree = tmp_path / "shop-dev"
+    repository(tmp_path / "shop", tree, "--bare")
+    done = run("--as", "dev", "hooks", "install", "codex", cwd=tree)
+    assert (done.returncode, "--scope user" in done.stderr) == (1, True)
+    assert not (tree / ".codex").exists()
+
+
+def repository(main: Path, tree: Path, *options: str) -> None:
+    """Make a git repository, and a linked worktree of it."""
+    identity = ("-c", "user.name=ada", "-c", "user.email=ada@localhost")
+    git("init", "-q", *options, str(main))
+    commit = git("-C", str(main), *identity, "commit-tree", "4b825dc642cb6eb9a060e54bf8d69288fbee4904", "-m", "begin")
+    git("-C", str(main), "worktree", "add", "-q", "-b", "dev", str(tree), commit.strip())
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout  # noqa: S603, S607
+
+
+def test_what_a_coding_agent_may_do_without_asking_is_written_when_asked(tmp_path: Path) -> None:
+    fill(tmp_path)
+    hooks(tmp_path, "install", "claude", "--allow")
+    hooks(tmp_path, "install", "codex", "--allow")
+    for _ in range(2):
+        settings = json.loads((tmp_path / ".claude" / "settings.json").read_text())
+        assert settings["permissions"]["allow"] == ["Bash(ls:*)", "mcp__tocsin"]
+        assert settings["enabledMcpjsonServers"] == ["tocsin"]
+        hooks(tmp_path, "install", "claude")
+    server = tomllib.loads((tmp_path / ".codex" / "config.toml").read_text())["mcp_servers"]["tocsin"]
+    assert server["default_tools_approval_mode"] == "approve"
+    hooks(tmp_path, "uninstall", "claude")
+    assert json.loads((tmp_path / ".claude" / "settings.json").read_text()) == SETTINGS
 
 
 SETTINGS = {
@@ -196,7 +254,7 @@ def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
     assert "tocsin" in (tmp_path / "real.json").read_text()
 
 
-def test_ones_own_files_are_in_the_home_directory(tmp_path: Path) -> None:
+def test_ones_own_files_are_in_the_home_directory_and_private(tmp_path: Path) -> None:
     for agent, made in (("claude", {".claude.json", ".claude/settings.json"}), ("codex", set(FILES["codex"]))):
         home = tmp_path / agent
         home.mkdir()
@@ -204,8 +262,9 @@ def test_ones_own_files_are_in_the_home_directory(tmp_path: Path) -> None:
         command = [*COMMAND, "--as", "ada", "hooks", "install", agent, "--scope", "user"]
         subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=PATIENCE_S)  # noqa: S603
         assert set(tree(home)) == made
-        (checks,) = (text for name, text in tree(home).items() if name.endswith(("settings.json", "hooks.json")))
-        assert f"--data {tmp_path / '.tocsin'} --as ada" in checks, "a place that does not depend on the directory"
+        assert {stat.S_IMODE((home / name).stat().st_mode) for name in made} == {0o600}
+        assert "ada" not in "".join(tree(home).values()), "each folder names its own agent"
+    assert json.loads((tmp_path / ".tocsin" / "agent.json").read_text())["agent"] == "ada"
 
 
 @pytest.fixture(scope="module")
@@ -295,6 +354,7 @@ def test_a_check_never_stands_in_the_way(hub: RunningHub, tmp_path: Path) -> Non
         done = run(*arguments, cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), arguments
     assert run("hooks", "check", "--nonsense", cwd=tmp_path).returncode == 1, "2 would block the coding agent"
+    assert tree(tmp_path) == {}, "a check makes no data directory"
 
 
 def test_a_check_loads_nothing_that_is_slow() -> None:

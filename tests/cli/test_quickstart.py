@@ -73,7 +73,7 @@ def test_the_message_waits_and_the_commands_that_are_named_work(tmp_path: Path) 
         assert run("--url", url, "--as", "lead", "send", "dev", "again", cwd=tmp_path).returncode == 0
         entry = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]["tocsin"]
         assert entry["args"][-1] == "mcp"
-        assert [*entry["args"]][-5:-1] == ["--data", ".tocsin", "--as", "dev"]
+        assert json.loads((tmp_path / ".tocsin" / "agent.json").read_text())["agent"] == "dev"
         assert "hooks check" in (tmp_path / ".claude" / "settings.json").read_text()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=PATIENCE_S) == 0

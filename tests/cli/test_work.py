@@ -1,6 +1,7 @@
 """`tocsin work` as a process against a real hub: exit codes, payloads, timeouts, answers, concurrency, pause points."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -191,3 +192,11 @@ def test_the_log_of_the_latest_wake_is_shown(tmp_path: Path) -> None:
     told = run("--data", str(tmp_path / "data"), "wake", "log", "bob", "--json", cwd=tmp_path).stdout
     assert json.loads(told)["output"] == "output of wak_2_b\n"
     assert run("--data", str(tmp_path / "data"), "wake", "log", "../x", cwd=tmp_path).returncode == 4
+
+
+def test_a_worker_whose_token_is_another_agents_is_refused_with_both_names(hub: RunningHub, tmp_path: Path) -> None:
+    environment = os.environ | {"TOCSIN_TOKEN_FILE": str(hub.data / "tokens" / "ida.token")}
+    words = [*COMMAND, "--url", hub.url, "--data", str(hub.data), "work", "--as", "wes", "--", "true"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 2
+    assert "TOCSIN_TOKEN_FILE is a token of ida, and --as names wes" in done.stderr

@@ -6,12 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from tocsin.cli.identity import HERE
 from tocsin.cli.remote import Remote, no_token, token_from
 
 __all__ = ["HERE", "DataHere", "Json", "Level", "LogLevel", "data_of", "project_data", "remote_of"]
 
-#: Default directory of a project.
-HERE = Path(".tocsin")
 Json = Annotated[bool, typer.Option("--json", help="Print the reply as JSON.")]
 #: `--data` after a command that creates or reads the directory; it overrides the one before the command.
 DataHere = Annotated[

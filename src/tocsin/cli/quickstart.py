@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.context import HERE, Level
+from tocsin.cli.identity import AGENT_FILE, TreeAgent
 from tocsin.cli.output import fail, say
 from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, token_from
 from tocsin.core.errors import TocsinError
@@ -143,11 +144,11 @@ def _connect(folder: Path, url: str | None) -> None:
     """Write the entries for Claude Code."""
     from importlib.util import find_spec
 
-    from tocsin.cli.hooks.files import ClaudeFiles, Unreadable, Wiring, apply
+    from tocsin.cli.hooks.files import ClaudeFiles, Unreadable, Wiring, agent_change, apply
 
-    wiring = Wiring("", url, "dev", HERE, "$CLAUDE_PROJECT_DIR")
+    wiring = Wiring("", url, TreeAgent(AGENT_FILE, "dev", (folder / HERE).resolve()))
     try:
-        for change in ClaudeFiles(folder, user=False).changes(wiring):
+        for change in [*ClaudeFiles(folder, user=False).changes(wiring), *agent_change(folder, wiring)]:
             apply(change)
             _step(f"Claude Code: {change.path}")
     except (Unreadable, OSError) as error:

@@ -28,9 +28,9 @@ __all__ = [
     "Remote",
     "Unreachable",
     "Unusable",
-    "agent_token",
     "no_token",
     "request_of",
+    "secret_in",
     "token_from",
 ]
 
@@ -109,11 +109,11 @@ def token_from(data: Path, agent: str | None) -> str | None:
     """Return the token of a named agent in the data directory, else the environment's, else the admin token."""
     if agent is not None:
         path = data / "tokens" / f"{agent}.token"
-    elif "TOCSIN_TOKEN" in os.environ:
-        return os.environ["TOCSIN_TOKEN"]
+    elif secret := os.environ.get("TOCSIN_TOKEN"):
+        return secret
     else:
-        path = Path(os.environ.get("TOCSIN_TOKEN_FILE", data / "admin.token"))
-    return _secret(path)
+        path = Path(os.environ.get("TOCSIN_TOKEN_FILE") or data / "admin.token")
+    return secret_in(path)
 
 
 def no_token(data: Path, agent: str | None) -> str:
@@ -132,18 +132,8 @@ def no_token(data: Path, agent: str | None) -> str:
     )
 
 
-def agent_token(data: Path, agent: str | None, file: Path | None = None) -> str | None:
-    """Return the token of an agent; never the admin token, which programs must not use by default."""
-    if file is None and agent is None:
-        if token := os.environ.get("TOCSIN_TOKEN"):
-            return token
-        named = os.environ.get("TOCSIN_TOKEN_FILE")
-        file = Path(named) if named else None
-    path = data / "tokens" / f"{agent}.token" if file is None and agent is not None else file
-    return None if path is None else _secret(path)
-
-
-def _secret(path: Path) -> str | None:
+def secret_in(path: Path) -> str | None:
+    """Return the token in a file; null if there is no such file."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except FileNotFoundError:

@@ -15,7 +15,7 @@ from tocsin.hub.config import ServerConfig
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 REFERENCE = (DOCS / "reference" / "mcp.md").read_text()
-WIRING = Wiring("tocsin", None, None, Path(".tocsin"))
+WIRING = Wiring("tocsin", None)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -42,9 +42,10 @@ def test_the_examples_are_what_is_installed(tmp_path: Path) -> None:
     servers, _ = ClaudeFiles(tmp_path, user=False).changes(WIRING)
     (shown,) = fences("claude-code.md", "json")
     assert json.loads(shown) == json.loads(servers.after or "")
-    config, _ = CodexFiles(tmp_path).changes(WIRING)
+    config, _ = CodexFiles(tmp_path, user=False).changes(WIRING)
     (shown,) = fences("codex-cursor.md", "toml")
     assert tomllib.loads(shown) == tomllib.loads(config.after or "")
     (shown,) = fences("codex-cursor.md", "json")
     server = json.loads(shown)["mcpServers"]["tocsin"]
-    assert server["args"] == Wiring("tocsin", None, "ada", Path(".tocsin")).arguments
+    assert server["args"][:2] == [*WIRING.arguments, "--token-file"]
+    assert Path(server["args"][2]).is_absolute()

@@ -298,3 +298,31 @@ async def test_a_client_that_presents_no_token_is_refused_over_http(hub: Hub) ->
     async with async_client() as http:
         answer = await http.post(hub.url + "/mcp", json={})
     assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")
+
+
+def test_a_missing_token_file_is_named_by_the_log_and_by_the_tools(hub: Hub, tmp_path: Path) -> None:
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "get_me", "arguments": {}}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    hello["params"] = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
+    with subprocess.Popen(  # noqa: S603
+        [*stand_in(["tocsin"], MCP), "--url", hub.url, "--data", str(tmp_path), "--as", "ghost", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n".join(map(json.dumps, (hello, ready, call))) + "\n")
+        process.stdin.flush()
+        answer: dict[str, Any] = {}
+        while answer.get("id") != 2:
+            answer = json.loads(process.stdout.readline())
+        _, log = process.communicate(timeout=30)
+    missing = f"no token is saved for ghost in {tmp_path / 'tokens'}"
+    assert missing in json.dumps(answer)
+    assert missing in log

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.context import Level, LogLevel
+from tocsin.cli.identity import identify
 from tocsin.cli.output import fail, say
-from tocsin.cli.remote import Exit, Unusable, agent_token
+from tocsin.cli.remote import Exit, Unusable
 from tocsin.core.errors import TocsinError
 from tocsin.hub.observability.logs import log_to_stderr
 
@@ -109,14 +110,17 @@ def work(
     )
 
     async def run() -> None:
-        token = agent_token(given["data"], name)
-        if token is None and name is None:
+        identity = identify(given["data"], name, tree=False)
+        if not identity.is_known:
             raise Unusable("no token: `tocsin work` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE or --as")
+        token = identity.token()
         me = await Agent.connect(given["url"], token=token, agent=None if token else name, type=agent_type)
+        if name not in (None, me.name):
+            await me.close()
+            raise Unusable(f"{identity.source} is a token of {me.name}, and --as names {name}: choose one of them")
         environment = dict(os.environ) | {"TOCSIN_URL": given["url"], "TOCSIN_AGENT": me.name}
-        token_file = given["data"] / "tokens" / f"{me.name}.token"
-        if token_file.is_file():
-            environment["TOCSIN_TOKEN_FILE"] = str(token_file.resolve())
+        if identity.file is not None and identity.file.is_file():
+            environment["TOCSIN_TOKEN_FILE"] = str(identity.file.resolve())
         worker = Worker(me, list(command), environment, options)
         with _stopping(worker.stop):
             try:

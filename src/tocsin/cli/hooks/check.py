@@ -10,7 +10,6 @@ delivered, and if no check follows they are handed out again.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import sys
@@ -18,7 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tocsin.cli.remote import DEFAULT_URL, Refused, Remote, Unreachable, agent_token
+from tocsin.cli.hooks.firings import noted
+from tocsin.cli.identity import identify
+from tocsin.cli.remote import DEFAULT_URL, Remote, Unusable
 
 __all__ = ["check", "main", "output_of"]
 
@@ -53,12 +54,16 @@ def check(
     """Print the waiting messages in the format of the event; print nothing if there are none."""
     event_input = _input()
     event = event or str(event_input.get("hook_event_name") or "UserPromptSubmit")
-    with contextlib.suppress(Refused, Unreachable, OSError, ValueError, KeyError, TypeError, AttributeError):
-        token = agent_token(data, agent, token_file)
-        if token is None and agent is None:
-            return
-        remote = Remote(url, token, agent=agent or "", timeout_s=timeout_s)
-        shown = _Shown(data, agent, token)
+    try:
+        identity = identify(data, agent, token_file)
+    except Unusable:
+        return
+    if not identity.is_known:
+        return
+    with noted(identity, event, event_input):
+        token = identity.token()
+        remote = Remote(url, token, agent=identity.agent or "", timeout_s=timeout_s)
+        shown = _Shown(identity.data, identity.key())
         if event == "Stop" and event_input.get("stop_hook_active"):
             shown.confirm(remote)
             return
@@ -77,9 +82,7 @@ def check(
 class _Shown:
     """The cursor of the messages that the last check has printed, in a file of the data directory."""
 
-    def __init__(self, data: Path, agent: str | None, token: str | None) -> None:
-        # The id of a token is not secret; it distinguishes agents that are known by the environment alone.
-        name = agent or (token or "").split("_")[1]
+    def __init__(self, data: Path, name: str) -> None:
         self._file = data / "hooks" / f"{name}.cursor"
 
     def confirm(self, remote: Remote) -> None:
@@ -95,7 +98,7 @@ class _Shown:
     def keep(self, cursor: str) -> bool:
         """Keep the cursor for the next check; return false if it cannot be stored."""
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file.parent.mkdir(exist_ok=True, mode=0o700)
             new = self._file.with_suffix(".new")
             new.write_text(cursor, encoding="ascii")
             new.replace(self._file)

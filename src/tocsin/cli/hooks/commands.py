@@ -2,6 +2,7 @@
 
 import difflib
 import os
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +11,18 @@ import typer
 
 from tocsin.cli.context import Json
 from tocsin.cli.hooks.check import check as run_check
-from tocsin.cli.hooks.files import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
+from tocsin.cli.hooks.files import (
+    Change,
+    ClaudeFiles,
+    CodexFiles,
+    HookFiles,
+    Unreadable,
+    Wiring,
+    agent_change,
+    apply,
+)
 from tocsin.cli.hooks.git import guard_commit, install_git, uninstall_git
+from tocsin.cli.identity import AGENT_FILE, TreeAgent
 from tocsin.cli.output import fail, show_json, table
 from tocsin.cli.output.terminal import console
 from tocsin.cli.remote import DEFAULT_URL, Exit
@@ -49,31 +60,40 @@ Command = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes without making them.")]
 
 
-def _claude(scope: Scope) -> HookFiles:
+Allow = Annotated[
+    bool, typer.Option("--allow", help="Let the coding agent use Tocsin's server and tools without asking.")
+]
+
+
+def _claude(scope: Scope) -> ClaudeFiles:
     user = scope is Scope.USER
     return ClaudeFiles(Path.home() if user else Path.cwd(), user=user)
 
 
-def _codex(scope: Scope) -> HookFiles:
+def _codex(scope: Scope) -> CodexFiles:
+    user = scope is Scope.USER
     home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    return CodexFiles(home if scope is Scope.USER else Path.cwd() / ".codex")
+    return CodexFiles(home if user else Path.cwd() / ".codex", user=user)
 
 
-_AGENTS = {"claude": _claude, "codex": _codex}
+_AGENTS: dict[str, Callable[[Scope], HookFiles]] = {"claude": _claude, "codex": _codex}
 
 
-def _wiring(context: typer.Context, command: str, scope: Scope, root: str = "", *, channel: bool = False) -> Wiring:
-    """Return the options before the subcommand, for the entries; absent ones are left to the environment."""
+def _wiring(context: typer.Context, command: str, *, channel: bool = False, allows: bool = False) -> Wiring:
+    """Return what the entries call; the agent is written into a file of the working tree."""
     given = context.find_root().params
     url = None if given["url"] == DEFAULT_URL else given["url"]
-    data = given["data"].resolve() if scope is Scope.USER else given["data"]
-    return Wiring(command, url, given["agent"], data, root, channel=channel)
+    name, data = given["agent"], given["data"].resolve()
+    agent = None if name is None else TreeAgent(AGENT_FILE, name, data)
+    return Wiring(command, url, agent, channel=channel, allows=allows)
 
 
 def _change(agent: str, scope: Scope, wiring: Wiring | None, *, dry_run: bool, as_json: bool) -> None:
     files = _AGENTS[agent](scope)
     try:
         changes = files.changes(wiring)
+        if wiring is not None or not _is_connected(files):
+            changes += agent_change(Path.cwd(), wiring)
         for change in changes:
             if change.is_one and not dry_run:
                 apply(change)
@@ -89,13 +109,36 @@ def _change(agent: str, scope: Scope, wiring: Wiring | None, *, dry_run: bool, a
             what = "unchanged" if not change.is_one else "removed" if change.after is None else "changed"
             console.print(f"{change.path}: {what}", markup=False, soft_wrap=True)
     if wiring is not None and not dry_run:
-        console.print(_NEXT[agent], markup=False)
+        _tell_next(agent, scope, wiring)
+
+
+def _is_connected(but: HookFiles) -> bool:
+    """Return whether other entries than some use the agent of this working tree."""
+    others = [files(Scope.PROJECT) for files in _AGENTS.values()]
+    return any(other.installed()[other.server] for other in others if other.server != but.server)
+
+
+def _tell_next(agent: str, scope: Scope, wiring: Wiring) -> None:
+    said = [_NEXT[agent]]
+    if wiring.agent is not None:
+        token = wiring.agent.data / "tokens" / f"{wiring.agent.agent}.token"
+        if not token.exists():
+            said.append(
+                f"{token} does not exist yet: tocsin --data {wiring.agent.data} agents add {wiring.agent.agent} --save"
+            )
+    if agent == "claude" and scope is Scope.PROJECT:
+        said.append(_SUB_FOLDERS)
+    for line in said:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 _NEXT = {
-    "claude": "Restart Claude Code; /mcp and /hooks show the new entries.",
-    "codex": "Restart Codex; /mcp shows the server, and /hooks asks you to trust the checks.",
+    "claude": "Restart Claude Code and accept what it asks; /mcp and /hooks show the new entries.",
+    "codex": "Restart Codex and trust the folder; /mcp shows the server, and /hooks asks you to trust the checks.",
 }
+_SUB_FOLDERS = (
+    "Claude Code runs these checks only if it is started in this folder; for its sub folders install with --scope user."
+)
 
 
 _CHANNEL = """\
@@ -113,6 +156,7 @@ def install_claude(
     context: typer.Context,
     scope: ScopeOption = Scope.PROJECT,
     command: Command = "",
+    allow: Allow = False,
     channel: Annotated[
         bool,
         typer.Option(
@@ -123,7 +167,7 @@ def install_claude(
     as_json: Json = False,
 ) -> None:
     """Claude Code: .mcp.json and .claude/settings.json, or ~/.claude.json and ~/.claude/settings.json."""
-    wiring = _wiring(context, command, scope, "$CLAUDE_PROJECT_DIR", channel=channel)
+    wiring = _wiring(context, command, channel=channel, allows=allow)
     _change("claude", scope, wiring, dry_run=dry_run, as_json=as_json)
     if channel and not as_json:
         console.print(_CHANNEL, markup=False, soft_wrap=True)
@@ -134,11 +178,15 @@ def install_codex(
     context: typer.Context,
     scope: ScopeOption = Scope.PROJECT,
     command: Command = "",
+    allow: Allow = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Codex: .codex/config.toml and .codex/hooks.json, here or in the home directory."""
-    _change("codex", scope, _wiring(context, command, scope), dry_run=dry_run, as_json=as_json)
+    """Codex: .codex/config.toml and .codex/hooks.json, here (in a git worktree: of its main checkout) or at home."""
+    if _codex(scope).has_no_place:
+        detail = "Codex reads the checks of a git worktree from the main checkout, and this repository has none"
+        raise fail(f"nothing was changed for codex: {detail}; install with --scope user", Exit.FAILED)
+    _change("codex", scope, _wiring(context, command, allows=allow), dry_run=dry_run, as_json=as_json)
 
 
 @uninstall.command("claude")

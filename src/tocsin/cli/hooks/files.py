@@ -12,13 +12,23 @@ import shlex
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tocsin.cli.remote import DEFAULT_URL
+from tocsin.cli.identity import AGENT_FILE, TreeAgent, repository_of, tree_root
 
-__all__ = ["Change", "ClaudeFiles", "CodexFiles", "HookFiles", "Unreadable", "Wiring", "apply", "own_program"]
+__all__ = [
+    "Change",
+    "ClaudeFiles",
+    "CodexFiles",
+    "HookFiles",
+    "Unreadable",
+    "Wiring",
+    "agent_change",
+    "apply",
+    "own_program",
+]
 
 _NAME = "tocsin"
 #: Ending of Tocsin's own commands, by which they are recognised.
@@ -28,8 +38,12 @@ _BACKUP = ".before-tocsin"
 _EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
 #: Seconds after which the coding agent ends a check; the check itself gives up earlier.
 _TIMEOUT_S = 10
-#: Variables that identify the agent.
-_IDENTITY = ("TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE")
+#: Variables that Codex is to pass on to the MCP server; Claude Code passes all.
+_VARIABLES = ("TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE", "TOCSIN_URL", "TOCSIN_DATA")
+#: Seconds that Codex waits for the MCP server to start; it starts no session without a server that is required.
+_STARTUP_S = 30
+#: Rule by which Claude Code uses the tools without asking.
+_RULE = f"mcp__{_NAME}"
 _BEGIN, _END = "# >>> tocsin >>>", "# <<< tocsin <<<"
 _BLOCK = re.compile(rf"\n*^{_BEGIN}$.*?^{_END}$\n?", re.MULTILINE | re.DOTALL)
 
@@ -47,33 +61,37 @@ def own_program() -> list[str]:
 
 
 class Wiring:
-    """The program and the options with which the entries call Tocsin."""
+    """The program and the options with which the entries call Tocsin; they name no agent."""
 
     def __init__(
-        self, command: str, url: str | None, agent: str | None, data: Path, root: str = "", *, channel: bool = False
+        self,
+        command: str,
+        url: str | None,
+        agent: TreeAgent | None = None,
+        *,
+        channel: bool = False,
+        allows: bool = False,
     ) -> None:
         #: The program, and the words after it that start Tocsin.
         self.program, *words = shlex.split(command) if command else own_program()
         options = [] if url is None else ["--url", url]
-        checks = [shlex.quote(word) for word in [self.program, *words, *options]]
-        if agent is not None:
-            options += ["--data", str(data), "--as", agent]
-            # A hook runs in any directory; `root` is the shell variable of the coding agent's project.
-            place = shlex.quote(str(data)) if data.is_absolute() or not root else f'"{root}"/{shlex.quote(str(data))}'
-            checks += ["--data", place, "--as", shlex.quote(agent)]
         #: Arguments that make the program an MCP server.
         self.arguments = [*words, *options, "mcp", *(["--channel"] if channel else [])]
         #: The shell command of a check.
-        self.check = " ".join([*checks, "hooks", "check"])
-        #: Whether the environment identifies the agent.
-        self.by_environment = agent is None
+        self.check = shlex.join([self.program, *words, *options, "hooks", "check"])
+        #: The agent of the working tree; null leaves it to the environment, or as it is.
+        self.agent = agent
+        #: Whether the coding agent may use the MCP server and its tools without asking.
+        self.allows = allows
 
 
 class Change:
     """A file before and after a change."""
 
-    def __init__(self, path: Path, before: str | None, after: str | None) -> None:
+    def __init__(self, path: Path, before: str | None, after: str | None, mode: int = 0o644) -> None:
         self.path = path
+        #: Mode of the file, if it does not exist yet.
+        self.mode = mode
         #: None if the file does not exist, or is to be deleted.
         self.before = before
         self.after = after
@@ -87,23 +105,18 @@ class Change:
 class HookFiles:
     """The files of one coding agent in one place."""
 
-    def __init__(self, *files: "tuple[Path, Callable[[str, Wiring | None], str]]") -> None:
+    #: The file with the inbox checks.
+    checks: Path
+    #: The file with the MCP server.
+    server: Path
+
+    def __init__(self, *files: "tuple[Path, Callable[[str, Wiring | None], str]]", mode: int = 0o644) -> None:
         self._files = files
+        self._mode = mode
 
     def changes(self, wiring: Wiring | None) -> list[Change]:
         """Return the changes of installing with a wiring, or of uninstalling without one."""
-        found = []
-        for path, edit in self._files:
-            before = _text(path)
-            if before is None and wiring is None:
-                continue
-            try:
-                after = edit(before or "", wiring)
-            except Unreadable as error:
-                raise Unreadable(f"{path}: {error}") from None
-            gone = after != before and after.strip() in ("", "{}")
-            found.append(Change(path, before, None if gone else after))
-        return found
+        return changes_of(self._files, wiring, self._mode)
 
     def installed(self) -> dict[Path, bool]:
         """Return for each file whether it contains Tocsin's entries."""
@@ -115,22 +128,73 @@ class ClaudeFiles(HookFiles):
     """Claude Code: the MCP server in `.mcp.json`, the hooks in `.claude/settings.json`."""
 
     def __init__(self, root: Path, *, user: bool) -> None:
-        servers = root / (".claude.json" if user else ".mcp.json")
-        super().__init__((servers, _json_server), (root / ".claude" / "settings.json", _json_hooks))
+        self.server, self.checks = root / (".claude.json" if user else ".mcp.json"), root / ".claude" / "settings.json"
+        super().__init__((self.server, _json_server), (self.checks, _json_settings), mode=0o600 if user else 0o644)
 
 
 class CodexFiles(HookFiles):
-    """Codex: the MCP server in `config.toml`, the hooks in `hooks.json` beside it."""
+    """Codex: the MCP server in `config.toml`, the hooks in `hooks.json`.
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__((folder / "config.toml", _toml_server), (folder / "hooks.json", _json_hooks))
+    In a linked git worktree Codex reads the server from the worktree and the hooks from the main checkout.
+    """
+
+    def __init__(self, folder: Path, *, user: bool) -> None:
+        root = tree_root(folder.parent)
+        repository = None if user else repository_of(root)
+        #: Whether the checks are those of the main checkout, and serve all its worktrees.
+        self.shares_checks = repository is not None and repository.name == ".git"
+        #: Whether Codex finds no checks here, because the worktree belongs to a repository without a main checkout.
+        self.has_no_place = repository is not None and not self.shares_checks
+        place = repository.parent / folder.relative_to(root) if repository and self.shares_checks else folder
+        self.server, self.checks = folder / "config.toml", place / "hooks.json"
+        super().__init__((self.server, _toml_server), (self.checks, _json_hooks), mode=0o600 if user else 0o644)
+
+    def changes(self, wiring: Wiring | None) -> list[Change]:
+        """Return the changes; uninstalling leaves checks that other working trees share."""
+        found = super().changes(wiring)
+        return [one for one in found if wiring is not None or one.path == self.server or not self.shares_checks]
+
+    def installed(self) -> dict[Path, bool]:
+        """Return for each file whether it contains Tocsin's entries."""
+        changed = {change.path: change.is_one for change in super().changes(None)}
+        return {path: changed.get(path, False) for path, _ in self._files}
+
+
+def changes_of(
+    files: "Sequence[tuple[Path, Callable[[str, Wiring | None], str]]]", wiring: Wiring | None, mode: int = 0o644
+) -> list[Change]:
+    """Return the changes that some edits make to files."""
+    found = []
+    for path, edit in files:
+        before = _text(path)
+        if before is None and wiring is None:
+            continue
+        try:
+            after = edit(before or "", wiring)
+        except Unreadable as error:
+            raise Unreadable(f"{path}: {error}") from None
+        gone = after != before and after.strip() in ("", "{}")
+        found.append(Change(path, before, None if gone else after, mode))
+    return found
+
+
+def agent_change(folder: Path, wiring: Wiring | None) -> list[Change]:
+    """Return the change of the file that names the agent of a working tree."""
+    if wiring is not None and wiring.agent is None:
+        return []
+    return changes_of([(folder / AGENT_FILE, _json_agent)], wiring)
+
+
+def _json_agent(_: str, wiring: Wiring | None) -> str:
+    agent = None if wiring is None else wiring.agent
+    return "" if agent is None else json.dumps({"agent": agent.agent, "data": str(agent.data)}, indent=2) + "\n"
 
 
 def apply(change: Change) -> None:
     """Replace a file in one step, and keep a copy of the old one beside it."""
     path = change.path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    mode = path.stat().st_mode & 0o777 if path.exists() else change.mode
     if change.before is not None:
         _write(path.with_name(path.name + _BACKUP), change.before, mode)
     if change.after is None:
@@ -188,11 +252,29 @@ def _json_server(text: str, wiring: Wiring | None) -> str:
     before = _json(text)
     servers = {name: server for name, server in _part(before, "mcpServers", dict).items() if name != _NAME}
     if wiring is not None:
-        environment = {name: f"${{{name}:-}}" for name in _IDENTITY} | {"TOCSIN_URL": f"${{TOCSIN_URL:-{DEFAULT_URL}}}"}
-        own = {"type": "stdio", "command": wiring.program, "args": wiring.arguments}
-        servers[_NAME] = own | {"env": environment} if wiring.by_environment else own
+        servers[_NAME] = {"type": "stdio", "command": wiring.program, "args": wiring.arguments}
     after = _with(before, "mcpServers", servers)
     return _rendered(text, before, after)
+
+
+def _json_settings(text: str, wiring: Wiring | None) -> str:
+    """Edit Claude Code's settings: the hooks, and what it is allowed without asking."""
+    before = _json(text)
+    after = _json(_json_hooks(text, wiring))
+    if wiring is None or wiring.allows:
+        permissions = _part(before, "permissions", dict)
+        permissions = _with(permissions, "allow", _listed(permissions, "allow", _RULE, there=wiring is not None))
+        after = _with(after, "permissions", permissions)
+        servers = _listed(before, "enabledMcpjsonServers", _NAME, there=wiring is not None)
+        after = _with(after, "enabledMcpjsonServers", servers)
+    return _rendered(text, before, after)
+
+
+def _listed(document: dict[str, Any], name: str, item: str, *, there: bool) -> list[Any]:
+    """Return a list of a document with or without Tocsin's own item."""
+    found = _part(document, name, list)
+    rest = [one for one in found if one != item]
+    return found if there and item in found else [*rest, item] if there else rest
 
 
 def _json_hooks(text: str, wiring: Wiring | None) -> str:
@@ -230,7 +312,7 @@ def _is_ours(hook: Any) -> bool:
     return isinstance(command, str) and _NAME in command and command.endswith(_MARK)
 
 
-def _with(document: dict[str, Any], name: str, part: dict[str, Any]) -> dict[str, Any]:
+def _with(document: dict[str, Any], name: str, part: Any) -> dict[str, Any]:
     if part or document.get(name) == part:
         return document | {name: part}
     return {key: value for key, value in document.items() if key != name}
@@ -244,10 +326,11 @@ def _toml_server(text: str, wiring: Wiring | None) -> str:
         return kept
     if _NAME in others.get("mcp_servers", {}):
         raise Unreadable("it has another [mcp_servers.tocsin] already: remove that first")
-    values = {"command": wiring.program, "args": wiring.arguments}
+    values: dict[str, Any] = {"command": wiring.program, "args": wiring.arguments, "env_vars": _VARIABLES}
+    values |= {"required": True, "startup_timeout_sec": _STARTUP_S}
+    if wiring.allows:
+        values["default_tools_approval_mode"] = "approve"
     lines = [_BEGIN, f"[mcp_servers.{_NAME}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
-    if wiring.by_environment:
-        lines.append(f"env_vars = {json.dumps([*_IDENTITY, 'TOCSIN_URL'])}")
     after = kept + ("\n" if kept else "") + "\n".join([*lines, _END]) + "\n"
     merged = _toml(after)
     merged.get("mcp_servers", {}).pop(_NAME, None)

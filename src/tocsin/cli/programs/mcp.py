@@ -21,10 +21,12 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse, NotificationParams
 from pydantic import ConfigDict
 
+from tocsin.cli.hooks.firings import noted_server
+from tocsin.cli.identity import Identity, identify
 from tocsin.cli.programs.channel import CAPABILITIES, PERMISSION_REQUEST, Channel
 from tocsin.cli.programs.streams import Heard, Watched
 from tocsin.cli.remote import Refused as HttpRefused
-from tocsin.cli.remote import Remote, Unreachable, Unusable, agent_token
+from tocsin.cli.remote import Remote, Unreachable, Unusable
 from tocsin.client.config import client_config
 from tocsin.client.connection.endpoint import transport_to
 from tocsin.client.connection.transport import Transport
@@ -41,7 +43,8 @@ from tocsin.wire.traces import trace_in
 
 __all__ = ["Bridge", "serve_stdio"]
 
-_NO_TOKEN = "no token: `tocsin mcp` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE, --token-file or --as"  # noqa: S105
+_NO_TOKEN = "no token: `tocsin mcp` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE, --token-file, --as or a folder with an agent"  # noqa: S105
+_SHARED = "each message reaches only one of them; give each its own agent, with TOCSIN_TOKEN_FILE"
 #: Maximum receipts in one request.
 _RECEIPTS_MAX = 100
 _log = logging.getLogger("tocsin.mcp")
@@ -239,24 +242,36 @@ def serve_stdio(
 ) -> None:
     """Serve MCP over stdin and stdout until stdin ends; nothing else is written to stdout."""
     log_to_stderr(log_level)
-    asked, config = parse_toolsets(toolsets), load_config(data / "server.yaml")
+    identity = identify(data, agent, token_file)
+    asked, config = parse_toolsets(toolsets), load_config(identity.data / "server.yaml")
 
     def remote(trace: dict[str, str]) -> Remote | None:
-        token = agent_token(data, agent, token_file)
-        if token is None and agent is None:
+        if not identity.is_known:
             return None
-        return Remote(url, token, agent=agent or "", headers=trace)
+        name = identity.agent or ""
+        return Remote(url, identity.token(), agent=name, headers=trace, no_token=identity.missing())
 
-    if remote({}) is None:
-        _log.warning(_NO_TOKEN)
     Thread(target=_look_for_hub, args=(url,), daemon=True).start()
     bridge = Bridge(remote, limits_of(config), asked)
 
     def transport() -> Transport:
-        token = agent_token(data, agent, token_file)
-        return transport_to(url, token, None if token is not None else agent, None, client_config())
+        token = identity.token()
+        return transport_to(url, token, None if token is not None else identity.agent, None, client_config())
 
-    _run(bridge, config.mcp_toolsets, transport if channel else None)
+    with noted_server(identity) as others:
+        _log_identity(identity, others)
+        _run(bridge, config.mcp_toolsets, transport if channel else None)
+
+
+def _log_identity(identity: Identity, others: list[int]) -> None:
+    """Log what is wrong with an identity, and which other processes have the same."""
+    if missing := identity.missing() if identity.is_known else _NO_TOKEN:
+        _log.warning(missing)
+    if identity.instead_of is not None:
+        _log.warning("runs as %s (%s), not as %s", identity.agent, identity.source, identity.instead_of)
+    if others:
+        named = ", ".join(map(str, others))
+        _log.warning("%s is served by another `tocsin mcp` too (process %s): %s", identity.key(), named, _SHARED)
 
 
 def _look_for_hub(url: str) -> None:
