@@ -22,10 +22,10 @@ from tocsin.cli.hooks.files import (
     apply,
 )
 from tocsin.cli.hooks.git import guard_commit, install_git, uninstall_git
-from tocsin.cli.identity import AGENT_FILE, TreeAgent
+from tocsin.cli.identity import AGENT_FILE, TreeAgent, identify
 from tocsin.cli.output import fail, show_json, table
 from tocsin.cli.output.terminal import console
-from tocsin.cli.remote import DEFAULT_URL, Exit
+from tocsin.cli.remote import DEFAULT_URL, Exit, Unusable
 
 __all__ = ["hooks"]
 
@@ -126,6 +126,7 @@ def _tell_next(agent: str, scope: Scope, wiring: Wiring) -> None:
             said.append(
                 f"{token} does not exist yet: tocsin --data {wiring.agent.data} agents add {wiring.agent.agent} --save"
             )
+        said.append(f"Prove that it works, once it was started: tocsin doctor --agent {wiring.agent.agent}")
     if agent == "claude" and scope is Scope.PROJECT:
         said.append(_SUB_FOLDERS)
     for line in said:
@@ -202,8 +203,10 @@ def uninstall_codex(scope: ScopeOption = Scope.PROJECT, dry_run: DryRun = False,
 
 
 @hooks.command("show")
-def show(as_json: Json = False) -> None:
-    """Show where Tocsin is installed."""
+def show(context: typer.Context, as_json: Json = False) -> None:
+    """Show where Tocsin is installed, this folder's agent, and the checks that have run for it."""
+    from tocsin.cli.hooks.connection import guard_of
+
     rows: list[dict[str, Any]] = []
     for agent, files in _AGENTS.items():
         for scope in Scope:
@@ -215,10 +218,33 @@ def show(as_json: Json = False) -> None:
             rows += [
                 {"agent": agent, "scope": scope, "file": str(path), "installed": there} for path, there in found.items()
             ]
+    guard, there = guard_of(Path.cwd())
+    if guard is not None:
+        rows.append({"agent": "git", "scope": "repository", "file": str(guard), "installed": there})
     if as_json:
         show_json(rows)
-    else:
-        table(rows, "agent", "scope", "file", "installed")
+        return
+    table(rows, "agent", "scope", "file", "installed")
+    _tell_agent(context)
+
+
+def _tell_agent(context: typer.Context) -> None:
+    """Say who works in this folder, and which checks have run."""
+    from tocsin.cli.hooks.connection import fired
+    from tocsin.cli.hooks.firings import firings_of
+
+    given = context.find_root().params
+    try:
+        identity = identify(given["data"], given["agent"])
+        who = f"{identity.key()} ({identity.source})" if identity.is_known else "no agent"
+        said = [f"this folder: {who}"]
+        if identity.is_known:
+            ran = fired("checks", firings_of(identity.data, identity.key())).detail
+            said += [identity.missing(), f"checks that ran last: {ran}"]
+    except Unusable as error:
+        said = [f"this folder: {error}"]
+    for line in filter(None, said):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 @hooks.command("check")
