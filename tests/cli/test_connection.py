@@ -152,11 +152,36 @@ def test_a_second_server_of_an_agent_is_told_of_the_first(tmp_path: Path) -> Non
 
 
 def test_a_note_never_disturbs_a_check(tmp_path: Path) -> None:
-    nowhere = Identity("ada", "--as", tmp_path / "nowhere", file=tmp_path / "ada.token")
-    with noted(nowhere, "Stop", {}):
-        raise OSError
+    def fails(data: Path) -> None:
+        with noted(Identity("ada", "--as", data, file=tmp_path / "ada.token"), "Stop", {}):
+            raise OSError
+
+    fails(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
     (tmp_path / "hooks").write_text("not a directory")
-    with noted(Identity("ada", "--as", tmp_path, file=tmp_path / "ada.token"), "Stop", {}):
-        raise OSError
+    fails(tmp_path)
     assert firings_of(tmp_path, "../x") == []
+
+
+def test_what_codex_has_not_reviewed_and_does_not_reach_is_told(shop: Shop) -> None:
+    trust, review, sandbox = "Codex: trust", "Codex: trust of the checks", "Codex: sandbox"
+    assert "Codex" in shop.doctor(), "it is not connected, and that is all"
+    shop.run("--data", str(shop.hub.data), "--as", "ada", "hooks", "install", "codex")
+    found = shop.doctor(within="src")
+    assert [found[name]["good"] for name in (trust, review, sandbox)] == [False, False, None]
+    assert "network_access = true" in found[sandbox]["next"]
+    checks = shop.folder / ".codex" / "hooks.json"
+    (shop.home / ".codex").mkdir()
+    (shop.home / ".codex" / "config.toml").write_text(
+        f'[projects."{shop.folder}"]\ntrust_level = "trusted"\n[hooks.state."{checks}:stop:0:0"]\ntrusted_hash = "x"\n'
+        "[sandbox_workspace_write]\nnetwork_access = true\n"
+    )
+    found = shop.doctor(within="src")
+    assert [found[name]["good"] for name in (trust, review, sandbox)] == [True, True, True]
+
+
+def test_an_agent_that_is_not_the_folders_is_told_how_to_start(shop: Shop) -> None:
+    done = shop.run("--data", str(shop.hub.data), "doctor", "--agent", "bob")
+    assert done.returncode == 1
+    assert "✗ this folder's agent: ada (" in done.stdout
+    assert f"TOCSIN_TOKEN_FILE={shop.hub.data / 'tokens' / 'bob.token'}" in done.stdout

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tocsin.cli.hooks.files import ClaudeFiles, CodexFiles, HookFiles, Unreadable
-from tocsin.cli.hooks.firings import firings_of, servers_of
+from tocsin.cli.hooks.files import CHECK_TIMEOUT_S, STARTUP_S, ClaudeFiles, CodexFiles, HookFiles, Unreadable
+from tocsin.cli.hooks.firings import ASKED, firings_of, servers_of
 from tocsin.cli.identity import Identity, agent_of_tree, repository_of, tree_root
 from tocsin.cli.output import UNREADABLE
 from tocsin.cli.remote import Refused, Remote, Unreachable, Unusable
@@ -45,7 +45,8 @@ def connection_of(name: str, identity: Identity, url: str, folder: Path) -> Iter
         detail = "no file names the agent of this folder; only TOCSIN_TOKEN or TOCSIN_TOKEN_FILE can"
         yield Finding("this folder's agent", None, detail, f"{install} claude (or codex)")
     else:
-        yield Finding("this folder's agent", here.agent == name, f"{here.agent} ({here.file})", f"{install} claude")
+        token = f"start {name} with TOCSIN_TOKEN_FILE={identity.file}, or: {install} claude (or codex)"
+        yield Finding("this folder's agent", here.agent == name, f"{here.agent} ({here.file})", token)
     given = [variable for variable in ("TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE") if os.environ.get(variable)]
     if given:
         yield Finding("environment", None, f"{' and '.join(given)} is set here, and takes precedence over the folder")
@@ -55,8 +56,8 @@ def connection_of(name: str, identity: Identity, url: str, folder: Path) -> Iter
         yield from client.findings([note for note in notes if note.get("client") in ("", client.name)], install)
     running = servers_of(identity.data, name)
     words = ", ".join(f"process {note['process']} in {note.get('folder')} since {_when(note)}" for note in running)
-    several = "end those that no window uses; a message reaches only one of them"
-    yield Finding("MCP servers that run now", None if len(running) < 2 else False, words or "none", several)
+    several = "end those that no window uses: a message reaches only one of them" if len(running) > 1 else ""
+    yield Finding("MCP servers that run now", False if several else None, words or "none", several)
     guard, there = guard_of(folder)
     if guard is not None:
         detail = f"{guard}: {'installed' if there else 'not installed'}"
@@ -85,7 +86,7 @@ def _of_hub(name: str, identity: Identity, url: str) -> Iterator[Finding]:
         return
     waiting = ", ".join(f"{count} {level}" for level, count in agent.waiting.items() if count) or "nothing"
     yield Finding("messages that wait", None, waiting)
-    wake = "never woken" if agent.wake is None else f"latest wake: {agent.wake.outcome or 'under way'}"
+    wake = "never woken" if agent.wake is None else f"latest wake: {agent.wake.outcome} {agent.wake.detail}".strip()
     yield Finding(
         "reached by", None if agent.reach == "none" else True, f"{agent.reach}; {wake}", "tocsin wake template"
     )
@@ -96,6 +97,8 @@ class _Client:
 
     name: str
     title: str
+    #: Limits of how it runs Tocsin, in words.
+    limits: str
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -117,8 +120,8 @@ class _Client:
         """Return the files from which it reads checks when it is started in the folder."""
         return [*self.places, self.user]
 
-    def trust(self, server: Path, checks: Path, install: str) -> Iterator[Finding]:
-        """Return what the person has accepted."""
+    def trust(self, server: Path, checks: Path, install: str, *, ran: bool) -> Iterator[Finding]:
+        """Return what the person has accepted; checks that ran were accepted."""
         raise NotImplementedError
 
     def findings(self, notes: list[dict[str, Any]], install: str) -> Iterator[Finding]:
@@ -143,8 +146,9 @@ class _Client:
         else:
             yield Finding(f"{self.title}: checks", checks is not None, str(checks or "no file has them"), install)
         if server is not None and checks is not None:
-            yield from self.trust(server, checks, install)
+            yield from self.trust(server, checks, install, ran=bool(notes))
         yield fired(self.title, notes)
+        yield Finding(f"{self.title}: limits", None, f"{self.limits}; it ends a check after {CHECK_TIMEOUT_S} s")
 
 
 class _Claude(_Client):
@@ -152,6 +156,7 @@ class _Claude(_Client):
 
     name = "claude"
     title = "Claude Code"
+    limits = "it asks its model without waiting for the MCP server"
 
     def files(self, place: Path) -> HookFiles:
         return ClaudeFiles(place, user=False)
@@ -163,7 +168,7 @@ class _Claude(_Client):
         """Return the files of the folder itself: settings of a folder above are not read."""
         return [self.places[0], self.user]
 
-    def trust(self, server: Path, checks: Path, install: str) -> Iterator[Finding]:
+    def trust(self, server: Path, checks: Path, install: str, *, ran: bool) -> Iterator[Finding]:
         known = _table(_read(Path.home() / ".claude.json", json.loads), "projects")
         here = [_table(known, str(place)) for place in (self.folder, *self.folder.parents)]
         trusted = any(project.get("hasTrustDialogAccepted") for project in here)
@@ -190,6 +195,7 @@ class _Codex(_Client):
 
     name = "codex"
     title = "Codex"
+    limits = f"it waits {STARTUP_S} s for the MCP server"
 
     def files(self, place: Path) -> HookFiles:
         return CodexFiles(place / ".codex", user=False)
@@ -197,16 +203,17 @@ class _Codex(_Client):
     def user_files(self) -> HookFiles:
         return CodexFiles(Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex"), user=True)
 
-    def trust(self, server: Path, checks: Path, install: str) -> Iterator[Finding]:
+    def trust(self, server: Path, checks: Path, install: str, *, ran: bool) -> Iterator[Finding]:
         config = _read(self.user.server, tomllib.loads)
         known, repository = _table(config, "projects"), repository_of(self.root)
-        places = [self.folder, self.root, *([repository.parent] if repository else [])]
+        places = [self.root, *([repository.parent] if repository else [])]
         trusted = any(_table(known, str(place)).get("trust_level") == "trusted" for place in places)
         detail = "the folder is trusted" if trusted else "the folder was not trusted yet"
         yield Finding(f"{self.title}: trust", trusted, detail, "start codex here, and trust the folder")
         reviewed = [key for key in _table(_table(config, "hooks"), "state") if key.startswith(str(checks))]
-        detail = f"{len(reviewed)} reviewed" if reviewed else "none was reviewed"
-        yield Finding(f"{self.title}: trust of the checks", bool(reviewed), detail, "in codex: /hooks, and trust them")
+        detail = f"{len(reviewed)} reviewed" if reviewed else "they ran unreviewed" if ran else "none was reviewed"
+        todo = "start codex here, and choose: Trust all and continue; or /hooks"
+        yield Finding(f"{self.title}: trust of the checks", bool(reviewed) or (None if ran else False), detail, todo)
         network = _table(config, "sandbox_workspace_write").get("network_access") is True
         open_to_all = network or config.get("sandbox_mode") == "danger-full-access"
         detail = "its commands reach the hub" if open_to_all else "its commands, as the git guard, do not reach the hub"
@@ -220,11 +227,10 @@ def fired(title: str, notes: list[dict[str, Any]]) -> Finding:
     if not notes:
         return Finding(check, False, "none, ever", "start it here and say something; then look again")
     words = [
-        f"{note['event']} {_when(note)} in {note.get('folder')}, session {note.get('session') or '?'}:"
-        f" {note.get('outcome')}"
+        f"{note['event']} {_when(note)}, {note.get('outcome')}, in {note.get('folder')}, session {note.get('session')}"
         for note in notes
     ]
-    return Finding(check, notes[0].get("outcome") == "asked the hub", "; ".join(words), "mend what the check says")
+    return Finding(check, notes[0].get("outcome") == ASKED, "\n    ".join(words), "mend what the check says")
 
 
 def guard_of(folder: Path) -> tuple[Path | None, bool]:

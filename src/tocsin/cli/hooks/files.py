@@ -19,6 +19,8 @@ from typing import Any
 from tocsin.cli.identity import AGENT_FILE, TreeAgent, repository_of, tree_root
 
 __all__ = [
+    "CHECK_TIMEOUT_S",
+    "STARTUP_S",
     "Change",
     "ClaudeFiles",
     "CodexFiles",
@@ -37,11 +39,11 @@ _BACKUP = ".before-tocsin"
 #: Events at which a coding agent accepts messages without being interrupted (Claude Code, Codex).
 _EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
 #: Seconds after which the coding agent ends a check; the check itself gives up earlier.
-_TIMEOUT_S = 10
+CHECK_TIMEOUT_S = 10
 #: Variables that Codex is to pass on to the MCP server; Claude Code passes all.
 _VARIABLES = ("TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE", "TOCSIN_URL", "TOCSIN_DATA")
 #: Seconds that Codex waits for the MCP server to start; it starts no session without a server that is required.
-_STARTUP_S = 30
+STARTUP_S = 30
 #: Rule by which Claude Code uses the tools without asking.
 _RULE = f"mcp__{_NAME}"
 _BEGIN, _END = "# >>> tocsin >>>", "# <<< tocsin <<<"
@@ -283,7 +285,7 @@ def _json_hooks(text: str, wiring: Wiring | None) -> str:
     hooks = {event: groups for event, groups in hooks.items() if groups}
     if wiring is not None:
         for event in _EVENTS:
-            own = {"type": "command", "command": wiring.check, "timeout": _TIMEOUT_S}
+            own = {"type": "command", "command": wiring.check, "timeout": CHECK_TIMEOUT_S}
             hooks[event] = [*hooks.get(event, []), {"hooks": [own]}]
     after = _with(before, "hooks", hooks)
     return _rendered(text, before, after)
@@ -327,7 +329,7 @@ def _toml_server(text: str, wiring: Wiring | None) -> str:
     if _NAME in others.get("mcp_servers", {}):
         raise Unreadable("it has another [mcp_servers.tocsin] already: remove that first")
     values: dict[str, Any] = {"command": wiring.program, "args": wiring.arguments, "env_vars": _VARIABLES}
-    values |= {"required": True, "startup_timeout_sec": _STARTUP_S}
+    values |= {"required": True, "startup_timeout_sec": STARTUP_S}
     if wiring.allows:
         values["default_tools_approval_mode"] = "approve"
     lines = [_BEGIN, f"[mcp_servers.{_NAME}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]

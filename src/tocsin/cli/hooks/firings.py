@@ -19,8 +19,10 @@ from typing import Any
 from tocsin.cli.identity import Identity, start_folder
 from tocsin.cli.remote import Refused, Unreachable
 
-__all__ = ["firings_of", "noted", "noted_server", "servers_of"]
+__all__ = ["ASKED", "firings_of", "noted", "noted_server", "servers_of"]
 
+#: Outcome of a check that the hub has answered.
+ASKED = "asked the hub"
 #: Names of agents and events that become names of files.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 #: Characters of a noted text.
@@ -32,7 +34,7 @@ _SILENT = (Refused, Unreachable, OSError, ValueError, KeyError, TypeError, Attri
 @contextlib.contextmanager
 def noted(identity: Identity, event: str, event_input: dict[str, Any]) -> Iterator[None]:
     """Note a check and how it ended; the errors of a check end here."""
-    outcome = "asked the hub"
+    outcome = ASKED
     try:
         yield
     except _SILENT as error:
