@@ -128,6 +128,15 @@ def test_a_check_is_of_the_process_that_has_a_token_and_not_of_its_folder(shop: 
     assert [note["event"] for note in firings_of(shop.hub.data, "bob")] == ["UserPromptSubmit"]
 
 
+def test_a_check_that_shows_something_makes_no_data_directory(shop: Shop) -> None:
+    (shop.folder / ".tocsin" / "agent.json").unlink()
+    (shop.folder / ".tocsin").rmdir()
+    shop.hub.json("send", "bob", "fire", "--priority", "Critical", agent="ada")
+    bob = str(shop.hub.data / "tokens" / "bob.token")
+    assert "fire" in shop.run("hooks", "check", said=_EVENT, TOCSIN_TOKEN_FILE=bob).stdout
+    assert not (shop.folder / ".tocsin").exists()
+
+
 def test_a_check_that_cannot_ask_says_why_in_its_note(shop: Shop) -> None:
     data = shop.folder / "other"
     data.mkdir()

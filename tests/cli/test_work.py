@@ -196,7 +196,8 @@ def test_the_log_of_the_latest_wake_is_shown(tmp_path: Path) -> None:
 
 def test_a_worker_whose_token_is_another_agents_is_refused_with_both_names(hub: RunningHub, tmp_path: Path) -> None:
     environment = os.environ | {"TOCSIN_TOKEN_FILE": str(hub.data / "tokens" / "ida.token")}
-    words = [*COMMAND, "--url", hub.url, "--data", str(hub.data), "work", "--as", "wes", "--", "true"]
+    words = [*COMMAND, "--url", hub.url, "--data", str(hub.data), "work", "--as", "wes"]
+    words += ["--idle-s", "0.1", "--", "true"]
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 2
     assert "TOCSIN_TOKEN_FILE is a token of ida, and --as names wes" in done.stderr
