@@ -14,6 +14,8 @@ _OPTION = ("--dangerously-load-development-channels", "server:tocsin")
 _LOCAL = "I am using this for local development"
 #: The first version that negotiates a protocol without notifications that nobody asked for.
 _MODERN = (2, 1, 327)
+#: Seconds in which an announcement starts a turn that calls a tool.
+_TURN_S = 30.0
 #: Seconds for which a way that does not work may still be named, after the last announcement.
 _NAMED_S = 15.0
 
@@ -32,10 +34,7 @@ def test_the_channel_starts_a_turn(ground: Ground, dev: Claude, request: pytest.
     ground.wait(lambda: ground.ask("agents", "show", "dev")["reach"] == "channel", "a channel session")
     ground.model.script("dev", Call("fetch_inbox"), Say("done"))
     message = ground.send("lead", "dev", "Wake up: the price list is wrong.", "Critical")
-    try:
-        ground.model.wait(lambda record: len(record.of("dev")) > 1, _NAMED_S)
-    except TimeoutError:
-        pytest.fail("the announcement started no turn")
+    assert ground.model.comes(lambda record: len(record.of("dev")) > 1, _TURN_S), terminal.screen()
     assert message in ground.model.text("dev")
     assert "<channel source=" in ground.model.text("dev")
 

@@ -224,6 +224,8 @@ def test_a_deferred_tool_is_called_by_the_name_that_the_client_tells(model: Mode
 def test_waiting_for_the_record(model: Model) -> None:
     post(model, "/v1/messages", messages(("user", "go")), x_api_key="dev")
     assert model.wait(lambda record: record.of("dev"))[0].who == "dev"
+    assert model.comes(lambda record: record.of("dev"), 1.0)
+    assert not model.comes(lambda record: record.of("lead"), 0.05)
     with pytest.raises(TimeoutError, match="not within"):
         model.wait(lambda record: record.of("lead"), patience_s=0.05)
 

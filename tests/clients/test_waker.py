@@ -24,8 +24,5 @@ def test_the_waker_starts_a_turn(ground: Ground, dev: Client) -> None:
     ground.model.script("dev", Call("fetch_inbox"), Say("done"))
     ground.send("lead", "dev", "Wake up: the price list is wrong.", "Critical")
     terminal.wait_for("You were woken")
-    try:
-        ground.model.wait(lambda record: record.of("dev"), _WAKES_S)
-    except TimeoutError:
-        pytest.fail(f"the text was typed and not submitted:\n{terminal.screen()}")
+    assert ground.model.comes(lambda record: record.of("dev"), _WAKES_S), terminal.screen()
     assert "You were woken" in ground.model.of("dev")[0].text

@@ -82,6 +82,14 @@ class Model:
             with self._changed:
                 self._changed.wait(min(left, 0.2))
 
+    def comes(self, what: Callable[["Model"], Any], within_s: float) -> bool:
+        """Tell whether a function of the record returns something true within a time."""
+        try:
+            self.wait(what, within_s)
+        except TimeoutError:
+            return False
+        return True
+
     def summary(self) -> str:
         """Return one line for each request."""
         lines = [
