@@ -24,7 +24,7 @@ from tocsin.fleet.assembly import project_app
 from tocsin.fleet.home import open_projects
 from tocsin.fleet.router import Router
 from tocsin.gateways.http.server import QuietServer, listen, server_settings
-from tocsin.hub.auth.store import SqliteGrants
+from tocsin.hub.auth.sqlite_grants import SqliteGrants
 from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of
 from tocsin.hub.config import load_config
 from tocsin.hub.service import Hub
