@@ -1,9 +1,10 @@
 """Open patterns: how much it costs to compare them, and limits that hold for new requests only."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import product
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,8 +13,8 @@ from tests.core.conftest import NewTeam
 from tests.core.leases.test_globs import PATTERN
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.leases.globs import DEEP, Pattern, intersects, parse_pattern
-from tocsin.core.leases.sequences import Places, form_of, forms_meet
+from tocsin.core.leases.globs import DEEP, Pattern, Segment, comparing, intersects, parse_pattern
+from tocsin.core.leases.sequences import Form, Places, form_of, forms_meet
 from tocsin.core.leases.used_patterns import UsedPatterns
 
 TOKENS = st.sampled_from(["*", "?", "a", "b", "[ab]", "[!a]", "[b-d]"])
@@ -88,6 +89,50 @@ def test_the_runs_of_a_glob_take_the_first_places_that_they_can(glob: str, name:
     assert intersects(parse_pattern(path), parse_pattern("/".join(name))) is expected
 
 
+class Read(tuple[str, ...]):
+    """Characters that count how often they are read from first to last."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        Read.times += 1
+        return super().__iter__()
+
+
+def test_the_characters_of_a_name_are_read_once_for_all_patterns() -> None:
+    """Their places were found again for each pattern, which took longer than the comparison itself."""
+    name = Segment("abab", Form(Read("abab"), None, (), 4), prefix="abab", suffix="abab")
+    meets = comparing(msgspec.structs.replace(parse_pattern("abab"), form=Form((name,), None, (), 1)))
+    Read.times = 0
+    for text in ("*a?*", "*?b*", "*[ac]b*", "**/*[!c]?*", "*?c*"):
+        assert meets(parse_pattern(text)) is ("?c" not in text)
+    assert Read.times == 1
+
+
+def escaped_segments_meet(one: str, other: str) -> bool:
+    """Compare segments that may have an escaped wildcard, as a letter of its own."""
+    plain = {"[?]": "d", "[*]": "e"}
+    for escaped, letter in plain.items():
+        one, other = one.replace(escaped, letter), other.replace(escaped, letter)
+    allowed = ALLOWED | {"d": "d", "e": "e", "[!a]": "bcde", "[!c]": "abde"}
+    return meet(tokens(one), tokens(other), "*", lambda a, b: bool({*allowed[a]} & {*allowed[b]}))
+
+
+def noting(asked: list[tuple[str, str]]) -> Callable[[Pattern], Callable[[Pattern], bool]]:
+    """Return the comparison of patterns, with a note of each pair."""
+
+    def noted(one: Pattern) -> Callable[[Pattern], bool]:
+        meets = comparing(one)
+
+        def meet(other: Pattern) -> bool:
+            asked.append((one.text, other.text))
+            return meets(other)
+
+        return meet
+
+    return noted
+
+
 class Counted:
     """Elements that are equal or not, and the number of steps that it took to find out."""
 
@@ -135,12 +180,7 @@ def test_the_steps_to_compare_two_patterns_grow_with_their_length_only(one: str,
 def test_a_pair_is_compared_once_however_often_it_is_asked_about() -> None:
     """A name is compared with each open pattern when it is first asked about, and never with other names."""
     asked: list[tuple[str, str]] = []
-
-    def meet(one: Pattern, other: Pattern) -> bool:
-        asked.append((one.text, other.text))
-        return intersects(one, other)
-
-    used = UsedPatterns(meet)
+    used = UsedPatterns(noting(asked))
     for number in range(8):
         used.queue(f"**/{number}*/x", ("open", number))
     assert len(asked) == 8 * 9 // 2
@@ -159,20 +199,23 @@ def test_a_pair_is_compared_once_however_often_it_is_asked_about() -> None:
 
 def test_patterns_that_are_only_asked_about_are_not_all_kept() -> None:
     """Each new pattern is compared with the open ones that are in use, and at most two others."""
-    count = 0
-
-    def meet(one: Pattern, other: Pattern) -> bool:
-        nonlocal count
-        count += 1
-        return intersects(one, other)
-
-    used = UsedPatterns(meet)
+    asked: list[tuple[str, str]] = []
+    used = UsedPatterns(noting(asked))
     used.hold("**/x", ("lease", 0))
     for number in range(100):
         used.conflicting(f"**/{number}")
-    count = 0
+    del asked[:]
     used.conflicting("name")
-    assert count == 3
+    assert len(asked) == 3
+
+
+def test_a_comparison_with_several_patterns_keeps_the_places_of_each_segment_apart() -> None:
+    """The same text is a name in one segment and a glob in another, and each is compared with many patterns."""
+    for text in ("[?]b/?b", "a/aa/aba/b?", "ab[ab]/ab[!a]", "[*]/*a*b"):
+        meets = comparing(parse_pattern(text))
+        for other in ("*b*/**", "**/*?b", "*[ab]*a*/*b", "**/a?a*/**", "*[!a]*/*?*b*", "[?]?/**/[!c]?", "**/*a?*/*"):
+            expected = meet(tuple(text.split("/")), tuple(other.split("/")), DEEP, escaped_segments_meet)
+            assert meets(parse_pattern(other)) is expected, (text, other)
 
 
 def test_what_was_taken_under_other_limits_is_replayed_and_can_be_released(new_team: NewTeam) -> None:

@@ -36,11 +36,11 @@ class PartPlaces(Places):
         self._sorted: list[str] = []
         self._sums: list[int] = []
 
-    def first(self, run: Sequence[object], start: int) -> int:
-        """Return the first place from a start on where a run fits, or -1."""
+    def first(self, run: Sequence[object], start: int, end: int) -> int:
+        """Return the first place where a run fits between a start and an end, or -1."""
         if isinstance(run, str) and isinstance(self.elements, str):
-            return self.elements.find(run, start)
-        return super().first(run, start)
+            return self.elements.find(run, start, end)
+        return super().first(run, start, end)
 
     def of(self, element: object, wanted: int, offset: int) -> int:
         """Return the places where a part fits."""

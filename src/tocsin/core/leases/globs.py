@@ -15,7 +15,7 @@ is *open*: it has to be compared with others one by one, so the policy limits op
 wildcards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -24,7 +24,17 @@ from tocsin.core.errors import refusal
 from tocsin.core.leases.characters import ANY, Part, PartPlaces, merged_ranges, parts_overlap, ranges_without
 from tocsin.core.leases.sequences import Form, Places, form_of, forms_meet
 
-__all__ = ["DEEP", "Pattern", "Segment", "exact_pattern", "intersects", "matches", "parse_pattern", "segments_meet"]
+__all__ = [
+    "DEEP",
+    "Pattern",
+    "Segment",
+    "comparing",
+    "exact_pattern",
+    "intersects",
+    "matches",
+    "parse_pattern",
+    "segments_meet",
+]
 
 #: Segment that matches any number of segments.
 DEEP: Final = "**"
@@ -188,11 +198,12 @@ def _class(text: str, members: str, *, negated: bool) -> Part:
 
 def intersects(one: Pattern, other: Pattern) -> bool:
     """Return whether some name matches both patterns."""
-    for mine, its in zip(one.folder, other.folder, strict=False):
-        if mine != its:
-            return False
-    same = min(len(one.folder), len(other.folder))
-    return forms_meet(one.form, other.form, _segments, _SegmentPlaces, same, 0)
+    return _Comparison(one).meets(other)
+
+
+def comparing(pattern: Pattern) -> Callable[[Pattern], bool]:
+    """Return a test whether some name matches a pattern and another one, to compare one pattern with several."""
+    return _Comparison(pattern).meets
 
 
 def matches(pattern: Pattern, name: str) -> bool:
@@ -202,6 +213,10 @@ def matches(pattern: Pattern, name: str) -> bool:
 
 def segments_meet(one: Segment, other: Segment) -> bool:
     """Return whether some single segment matches both."""
+    return _segments_meet(one, other, PartPlaces)
+
+
+def _segments_meet(one: Segment, other: Segment, places: Callable[[Sequence[object]], Places]) -> bool:
     if not (one.is_glob or other.is_glob):
         return one.text == other.text
     if not (one.prefix.startswith(other.prefix) or other.prefix.startswith(one.prefix)):
@@ -209,14 +224,53 @@ def segments_meet(one: Segment, other: Segment) -> bool:
     if not (one.suffix.endswith(other.suffix) or other.suffix.endswith(one.suffix)):
         return False
     begin, end = min(len(one.prefix), len(other.prefix)), min(len(one.suffix), len(other.suffix))
-    return forms_meet(one.form, other.form, parts_overlap, PartPlaces, begin, end)
+    return forms_meet(one.form, other.form, parts_overlap, places, begin, end)
+
+
+class _Comparison:
+    """A pattern that is compared with others; the places of its segments and characters are found once."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        #: By the identity of the sequences, which the places keep.
+        self._segments: dict[int, Places] = {}
+        self._parts: dict[int, Places] = {}
+
+    def meets(self, other: Pattern) -> bool:
+        """Return whether some name matches the pattern and another one."""
+        one = self._pattern
+        same = min(len(one.folder), len(other.folder))
+        for place in range(same):
+            if one.folder[place] != other.folder[place]:
+                return False
+        return forms_meet(one.form, other.form, self._overlap, self._places_of_segments, same, 0)
+
+    def _overlap(self, one: object, other: object) -> bool:
+        return isinstance(one, Segment) and isinstance(other, Segment) and self.segments_meet(one, other)
+
+    def segments_meet(self, one: Segment, other: Segment) -> bool:
+        """Return whether some single segment matches both."""
+        return _segments_meet(one, other, self._places_of_parts)
+
+    def _places_of_segments(self, elements: Sequence[object]) -> Places:
+        found = self._segments.get(id(elements))
+        if found is None:
+            found = self._segments[id(elements)] = _SegmentPlaces(elements, self)
+        return found
+
+    def _places_of_parts(self, elements: Sequence[object]) -> Places:
+        found = self._parts.get(id(elements))
+        if found is None:
+            found = self._parts[id(elements)] = PartPlaces(elements)
+        return found
 
 
 class _SegmentPlaces(Places):
     """The segments of a pattern."""
 
-    def __init__(self, elements: Sequence[object]) -> None:
+    def __init__(self, elements: Sequence[object], comparison: _Comparison) -> None:
         super().__init__(elements)
+        self._comparison = comparison
         #: Places of each exact name, and of each glob.
         self._names: dict[str, int] = {}
         self._globs: dict[str, int] = {}
@@ -237,10 +291,6 @@ class _SegmentPlaces(Places):
         for segment in self._segments if element.is_glob or self._globs else ():
             if segment.is_glob or element.is_glob:
                 places = (self._globs if segment.is_glob else self._names)[segment.text]
-                if places >> offset & wanted and segments_meet(element, segment):
+                if places >> offset & wanted and self._comparison.segments_meet(element, segment):
                     found |= places
         return found
-
-
-def _segments(one: object, other: object) -> bool:
-    return isinstance(one, Segment) and isinstance(other, Segment) and segments_meet(one, other)

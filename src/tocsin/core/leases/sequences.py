@@ -53,9 +53,9 @@ class Places:
         self.elements = elements
         self.size = len(elements)
 
-    def first(self, run: Sequence[object], start: int) -> int:
-        """Return the first place from a start on where a run fits, or -1."""
-        last = self.size - len(run)
+    def first(self, run: Sequence[object], start: int, end: int) -> int:
+        """Return the first place where a run fits between a start and an end, or -1."""
+        last = end - len(run)
         if last < start:
             return -1
         fitting = ((1 << (last + 1)) - 1) >> start << start
@@ -93,10 +93,10 @@ def forms_meet(
             return False
     if not fixed or not one.middle:
         return True
-    rest = places(other.head[len(one.head) : other.size - len(one.tail)])
-    start = 0
+    whole = places(other.head)
+    start, stop = len(one.head), other.size - len(one.tail)
     for run in one.middle:
-        start = rest.first(run, start)
+        start = whole.first(run, start, stop)
         if start < 0:
             return False
         start += len(run)

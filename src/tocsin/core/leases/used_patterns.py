@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from tocsin.core.leases.glob_index import GlobIndex
-from tocsin.core.leases.globs import Pattern, intersects, parse_pattern
+from tocsin.core.leases.globs import Pattern, comparing, parse_pattern
 
 __all__ = ["Key", "UsedPattern", "UsedPatterns"]
 
@@ -46,8 +46,8 @@ class UsedPattern:
 class UsedPatterns:
     """The resources in use."""
 
-    def __init__(self, meet: Callable[[Pattern, Pattern], bool] = intersects) -> None:
-        self._meet = meet
+    def __init__(self, comparing: Callable[[Pattern], Callable[[Pattern], bool]] = comparing) -> None:
+        self._comparing = comparing
         self._known: dict[str, UsedPattern] = {}
         self._plain = GlobIndex()
         self._open: dict[str, None] = {}
@@ -83,7 +83,8 @@ class UsedPatterns:
     def covering(self, path: Pattern) -> list[UsedPattern]:
         """Return the patterns that match an exact path; it is not kept."""
         texts = [*self._plain.conflicting(path)]
-        texts += [text for text in self._open if self._meet(self._known[text].pattern, path)]
+        meets = self._comparing(path)
+        texts += [text for text in self._open if meets(self._known[text].pattern)]
         return [self._known[text] for text in texts]
 
     def held_as(self, resource: str) -> list[Key]:
@@ -127,9 +128,12 @@ class UsedPatterns:
             self._open[pattern.text] = None
         else:
             self._plain.add(pattern)
+        meets = self._comparing(pattern)
         for text in others:
             other = self._known[text]
-            if self._meet(pattern, other.pattern):
+            # A comparison keeps what it knows of a name: here of the one that is compared often, not of each.
+            found = self._comparing(other.pattern)(pattern) if pattern.is_open else meets(other.pattern)
+            if found:
                 used.met[text] = None
                 other.met[pattern.text] = None
         return used
