@@ -42,6 +42,11 @@ def one_character_more(team: Team) -> Problem:
     return team.refused(acquire("x" * 201), "impl_001")
 
 
+def one_character_more_in_a_segment(team: Team) -> Problem:
+    hold(team, "impl_001", "a/" + "x" * 255)
+    return team.refused(acquire("a/" + "x" * 256), "impl_001")
+
+
 def one_segment_more(team: Team) -> Problem:
     hold(team, "impl_001", "a/b")
     return team.refused(acquire("x" * 150 + "/b/c"), "impl_001")
@@ -237,6 +242,13 @@ ROWS = [
         (f"'{'x' * 120}'", "2 segments"),
         found="x" * 120,
         policy="leases: {segments_max: 2}",
+    ),
+    Refusal(
+        "one character more in a segment",
+        one_character_more_in_a_segment,
+        "E_LEASE_005",
+        (f"'a/{'x' * 118}'", "256 ", "at most 255"),
+        found="a/" + "x" * 118,
     ),
     Refusal(
         "too short",

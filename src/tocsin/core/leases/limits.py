@@ -67,6 +67,10 @@ def checked_resource(name: str, policy: Policy) -> Pattern:
     pattern = parse_pattern(name)
     if pattern.depth > limits.segments_max:
         raise refusal("E_LEASE_005", f"{name[:120]!r} has more than {limits.segments_max} segments", found=name[:120])
+    longest = max(map(len, name.split("/")))
+    if longest > limits.segment_length_max:
+        detail = f"{name[:120]!r} has a segment of {longest} characters: at most {limits.segment_length_max}"
+        raise refusal("E_LEASE_005", detail, found=name[:120])
     if pattern.is_open:
         _check_complexity(pattern, limits)
     return pattern

@@ -36,6 +36,7 @@ LATER: dict[str, Any] = {
     "aging.top": "Blocking",
     "retention.settled_bytes_max": 67_108_864,
     "retention.batch_bytes": 4_194_304,
+    "leases.segment_length_max": 255,
     "leases.characters_max": 8192,
     "leases.wildcards_max": 8,
     "leases.globs_between_max": 1,

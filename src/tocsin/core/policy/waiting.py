@@ -34,6 +34,8 @@ class Leases(Concern, frozen=True):
     resource_length_max: Count
     #: Segments of one resource.
     segments_max: Count
+    #: Length of one segment, characters.
+    segment_length_max: Count
     #: Characters of all resources of one lease; each segment counts for at least 16.
     characters_max: Count
     #: Wildcards of an open pattern: stars, question marks, and each character and range of a class.
