@@ -52,23 +52,27 @@ def one_segment_more(team: Team) -> Problem:
     return team.refused(acquire("x" * 150 + "/b/c"), "impl_001")
 
 
-def open_of_an_agent(team: Team) -> Problem:
-    """Those that it waits for count with those that it holds; plain patterns do not count."""
+def wildcards_of_an_agent(team: Team) -> Problem:
+    """Those that it waits for count with those that it holds; those of plain patterns do not count."""
     hold(team, "impl_002", "c/**/x")
     hold(team, "impl_001", "a/**/x", "a/**", "a/*.py")
-    team.wait_for_lease(acquire("c/**/[xy]"), "impl_001")
+    team.wait_for_lease(acquire("c/**/?"), "impl_001")
+    hold(team, "impl_001", "d?")
     return team.refused(acquire("e?"), "impl_001")
 
 
-def open_of_all(team: Team) -> Problem:
+def wildcards_of_all(team: Team) -> Problem:
     hold(team, "impl_001", "a/**/x")
-    team.wait_for_lease(acquire("a/**/[xy]"), "impl_002")
-    hold(team, "manager_001", "c/**", "c/*.py", "c.py")
+    team.wait_for_lease(acquire("a/**/?"), "impl_002")
+    hold(team, "manager_001", "c/**", "c/*.py", "c.py", "d?")
     return team.refused(acquire("e?"), "manager_001")
 
 
 def too_far(team: Team) -> Problem:
-    """It is compared with what is in use in its folder, not with itself where somebody uses it already."""
+    """It is compared with what is in use in its folder, not with itself where somebody uses it already.
+
+    The characters count once for each of its wildcards.
+    """
     hold(team, "impl_001", "a/b/c", "z/b/c")
     hold(team, "impl_001", "z/**/d")
     hold(team, "impl_002", "a/**/d")
@@ -173,13 +177,13 @@ ROWS = [
         policy="leases: {characters_max: 93}",
     ),
     Refusal(
-        "one open pattern more",
-        refused(acquire("a?", "b/*/c", "**/d", "e/**", "*.py")),
+        "one wildcard more in all open patterns",
+        refused(acquire("a?", "b/*/c", "**/*.d", "e/**", "*.py")),
         "E_ADMISSION_008",
-        ("3 open", "at most 2"),
-        found="3",
+        ("4 wildcards", "at most 3"),
+        found="4",
         retryable=False,
-        policy="leases: {open_per_lease_max: 2}",
+        policy="leases: {wildcards_per_lease_max: 3}",
     ),
     Refusal(
         "one wildcard more",
@@ -205,18 +209,18 @@ ROWS = [
         policy="leases: {open_length_max: 64}",
     ),
     Refusal(
-        "the open patterns of an agent",
-        open_of_an_agent,
+        "the wildcards of an agent",
+        wildcards_of_an_agent,
         "E_ADMISSION_008",
-        ("impl_001", "limit of 2 open patterns"),
-        policy="leases: {open_per_agent_max: 2}",
+        ("impl_001", "limit of 4 wildcards in open patterns"),
+        policy="leases: {wildcards_per_agent_max: 4}",
     ),
     Refusal(
-        "the open patterns of all",
-        open_of_all,
+        "the wildcards of all",
+        wildcards_of_all,
         "E_ADMISSION_008",
-        ("the project", "limit of 2 open patterns"),
-        policy="leases: {open_max: 2}",
+        ("the project", "limit of 4 wildcards in open patterns"),
+        policy="leases: {wildcards_in_all_max: 4}",
     ),
     Refusal(
         "an open pattern that reaches too far",
@@ -224,7 +228,7 @@ ROWS = [
         "E_ADMISSION_008",
         ("'a/?*?'", "too many resources"),
         found="a/?*?",
-        policy="leases: {reach_max: 103}",
+        policy="leases: {reach_max: 223}",
     ),
     Refusal("named twice", refused(acquire("a", "b", "a")), "E_LEASE_005", ("'a'", "twice"), found="a"),
     Refusal(

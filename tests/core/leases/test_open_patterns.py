@@ -198,15 +198,34 @@ def test_a_pair_is_compared_once_however_often_it_is_asked_about() -> None:
 
 
 def test_patterns_that_are_only_asked_about_are_not_all_kept() -> None:
-    """Each new pattern is compared with the open ones that are in use, and at most two others."""
+    """Each new pattern is compared with the open ones that are in use, and others of at most 16 wildcards."""
     asked: list[tuple[str, str]] = []
     used = UsedPatterns(noting(asked))
     used.hold("**/x", ("lease", 0))
-    for number in range(100):
+    for wildcards, kept in ((1, 16), (3, 5), (8, 2)):
+        for number in range(100):
+            used.conflicting(f"**/{number}{'?' * (wildcards - 1)}")
+        del asked[:]
+        used.conflicting(f"name{wildcards}")
+        assert len(asked) == 1 + kept
+
+
+def test_an_open_pattern_that_was_asked_about_comes_into_use_as_it_is() -> None:
+    """The patterns of a whole request are kept from the question to the grant, and then no longer count as kept."""
+    asked: list[tuple[str, str]] = []
+    used = UsedPatterns(noting(asked))
+    ordinary = [f"src/**/*.{number}" for number in range(8)]
+    for _ in range(2):
+        for text in ordinary:
+            used.conflicting(text)
+    for number, text in enumerate(ordinary):
+        used.hold(text, ("lease", number))
+    assert len(asked) == 8 * 9 // 2
+    for number in range(16):
         used.conflicting(f"**/{number}")
     del asked[:]
     used.conflicting("name")
-    assert len(asked) == 3
+    assert len(asked) == 16 + 8
 
 
 def test_a_comparison_with_several_patterns_keeps_the_places_of_each_segment_apart() -> None:
@@ -220,8 +239,9 @@ def test_a_comparison_with_several_patterns_keeps_the_places_of_each_segment_apa
 
 def test_what_was_taken_under_other_limits_is_replayed_and_can_be_released(new_team: NewTeam) -> None:
     """A history from before the limits holds more than they allow: it counts, but it is not undone."""
-    limits = "wildcards_max: 1000, globs_between_max: 1000, open_length_max: 512, open_max: 1000, reach_max: 1000000"
-    team = new_team(f"leases: {{{limits}, open_per_lease_max: 64, open_per_agent_max: 1000}}")
+    limits = "wildcards_max: 1000, globs_between_max: 1000, open_length_max: 512, reach_max: 100000000"
+    counts = "wildcards_per_lease_max: 10000, wildcards_per_agent_max: 10000, wildcards_in_all_max: 10000"
+    team = new_team(f"leases: {{{limits}, {counts}, segment_length_max: 512}}")
     for agent in ("one", "two"):
         team.register(agent)
     before = tuple(f"*{'a*' * 100}{number}" for number in range(20))
@@ -236,24 +256,39 @@ def test_what_was_taken_under_other_limits_is_replayed_and_can_be_released(new_t
     assert [event.lease for event in team.happened(ev.LeaseGranted)] == [held.lease, waiting.lease]
     team.hold(cmd.AcquireLease(("x/**", "x.py", "x/*.py")), "one")
     team.ask(cmd.ReleaseLease(waiting.lease), "two", cmd.Released)
-    assert not team.exchange.state.leases.open_by_agent
+    assert not team.exchange.state.leases.wildcards_by_agent
     team.hold(cmd.AcquireLease(("x?",)), "one")
 
 
-def test_open_patterns_are_counted_while_they_are_held_or_waited_for(new_team: NewTeam) -> None:
+def test_the_wildcards_of_open_patterns_are_counted_while_they_are_held_or_waited_for(new_team: NewTeam) -> None:
     team = new_team()
     for agent in ("one", "two"):
         team.register(agent)
     book = team.exchange.state.leases
     first = team.hold(cmd.AcquireLease(("a/**/x", "c/**", "d/*.py"), ("b?",)), "one")
     second = team.wait_for_lease(cmd.AcquireLease(("a/**/[xy]",), wait_s=600), "two")
-    assert (book.open_count, book.open_by_agent) == (3, {"one": 2, "two": 1})
+    assert (book.wildcards, book.wildcards_by_agent) == (4, {"one": 2, "two": 2})
     team.ask(cmd.ReleaseLease(resources=("b?", "c/**")), "one", cmd.Released)
-    assert (book.open_count, book.open_by_agent) == (2, {"one": 1, "two": 1})
+    assert (book.wildcards, book.wildcards_by_agent) == (3, {"one": 1, "two": 2})
     team.ask(cmd.ReleaseLease(first.lease), "one", cmd.Released)
-    assert (book.open_count, book.open_by_agent) == (1, {"two": 1})
+    assert (book.wildcards, book.wildcards_by_agent) == (2, {"two": 2})
     team.ask(cmd.ReleaseLease(second.lease), "two", cmd.Released)
-    assert (book.open_count, book.open_by_agent) == (0, {})
+    assert (book.wildcards, book.wildcards_by_agent) == (0, {})
+
+
+def test_a_team_has_room_for_many_ordinary_patterns(new_team: NewTeam) -> None:
+    """By default 8 patterns such as `src/**/*.py` in a lease, 16 of an agent, 32 in a project."""
+    team = new_team()
+    agents = ("one", "two", "three")
+    for agent in agents:
+        team.register(agent)
+    for agent in agents[:2]:
+        for lease in range(2):
+            patterns = tuple(f"src/{agent}/**/*.{lease}{number}" for number in range(8))
+            assert "wildcards" in team.refused(cmd.AcquireLease((*patterns, "src/*/*.md")), agent).detail
+            team.hold(cmd.AcquireLease(patterns), agent)
+        assert agent in team.refused(cmd.AcquireLease(("docs/**/*.md",)), agent).detail
+    assert "the project" in team.refused(cmd.AcquireLease(("docs/**/*.md",)), "three").detail
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ class LeaseBook:
         self.ready: dict[str, None] = {}
         #: The resources of both.
         self.patterns = UsedPatterns()
-        #: Number of open patterns that each agent holds or waits for, and of those of all agents.
-        self.open_by_agent: dict[str, int] = {}
-        self.open_count = 0
+        #: Wildcards of the open patterns that each agent holds or waits for, and of those of all agents.
+        self.wildcards_by_agent: dict[str, int] = {}
+        self.wildcards = 0
         #: For each resource of a request, the number of other agents' claims that hold it.
         self._held: dict[str, list[int]] = {}
 
@@ -65,14 +65,14 @@ class LeaseBook:
         self.by_agent.setdefault(lease.holder, {})[lease.lease] = None
         for number, claim in enumerate(lease.claims):
             self.patterns.hold(claim.resource, (lease.lease, number))
-        self._count_open(lease.holder, lease.claims, 1)
+        self._count_wildcards(lease.holder, lease.claims, 1)
         self._count(lease.holder, lease.claims, 1)
 
     def release(self, lease: Lease, resources: Iterable[str]) -> None:
         """Remove some resources of a lease; the lease itself once none is left."""
         gone = {*resources}
         released = tuple(claim for claim in lease.claims if claim.resource in gone)
-        self._count_open(lease.holder, released, -1)
+        self._count_wildcards(lease.holder, released, -1)
         for number, claim in enumerate(lease.claims):
             self.patterns.release(claim.resource, (lease.lease, number))
         lease.claims = tuple(claim for claim in lease.claims if claim.resource not in gone)
@@ -83,17 +83,17 @@ class LeaseBook:
             self._forget(lease.holder, lease.lease)
         self._count(lease.holder, released, -1)
 
-    def _count_open(self, agent: str, claims: tuple[Claim, ...], step: int) -> None:
-        """Update the numbers of open patterns; the claims must be in use."""
-        change = step * self.patterns.count_open([claim.resource for claim in claims])
+    def _count_wildcards(self, agent: str, claims: tuple[Claim, ...], step: int) -> None:
+        """Update the numbers of wildcards of open patterns; the claims must be in use."""
+        change = step * self.patterns.count_wildcards([claim.resource for claim in claims])
         if not change:
             return
-        self.open_count += change
-        now = self.open_by_agent.get(agent, 0) + change
+        self.wildcards += change
+        now = self.wildcards_by_agent.get(agent, 0) + change
         if now:
-            self.open_by_agent[agent] = now
+            self.wildcards_by_agent[agent] = now
         else:
-            del self.open_by_agent[agent]
+            del self.wildcards_by_agent[agent]
 
     def _forget(self, agent: str, lease: str) -> None:
         mine = self.by_agent[agent]
@@ -135,7 +135,7 @@ class LeaseBook:
         self._held[request.lease] = obstacles.held
         for number, claim in enumerate(request.claims):
             self.patterns.queue(claim.resource, (request.lease, number))
-        self._count_open(request.agent, request.claims, 1)
+        self._count_wildcards(request.agent, request.claims, 1)
         self._waits.add(
             Wait(
                 request.agent,
@@ -155,7 +155,7 @@ class LeaseBook:
         """Remove a request from the queue."""
         for claim in request.claims:
             self._unsettle(claim.resource)
-        self._count_open(request.agent, request.claims, -1)
+        self._count_wildcards(request.agent, request.claims, -1)
         for number, claim in enumerate(request.claims):
             self.patterns.unqueue(claim.resource, (request.lease, number))
         self._waits.drop(self.wait_of(request))

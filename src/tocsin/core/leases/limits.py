@@ -2,8 +2,9 @@
 
 Exact names and other plain patterns are found by an index and limited in number and length only. An open pattern is
 compared with others one by one, so it has limits of its own: how complex it is, how many there are, and with how much
-one may have to be compared. They bound the time of a decision whatever the patterns are. All are checked when a request
-is decided, never when its events are applied, so a history under other limits stays valid.
+one may have to be compared. The time to compare one grows with its wildcards, so those are what is counted. The limits
+bound the time of a decision whatever the patterns are. All are checked when a request is decided, never when its events
+are applied, so a history under other limits stays valid.
 """
 
 from collections.abc import Iterable
@@ -45,11 +46,13 @@ def checked_claims(decision: Decision, command: AcquireLease) -> tuple[Claim, ..
         raise refusal("E_ADMISSION_008", detail, found=str(len(names)), retryable=False)
     count = 0
     for name in names:
-        count += checked_resource(name, decision.policy).is_open
+        pattern = checked_resource(name, decision.policy)
+        count += pattern.wildcards if pattern.is_open else 0
         if names.count(name) > 1:
             raise refusal("E_LEASE_005", f"{name[:120]!r} is named twice", found=name[:120])
-    if count > limits.open_per_lease_max:
-        detail = f"{count} open patterns are too many for one lease: at most {limits.open_per_lease_max}"
+    if count > limits.wildcards_per_lease_max:
+        detail = f"open patterns of {count} wildcards are too many for one lease: at most "
+        detail += f"{limits.wildcards_per_lease_max} together"
         raise refusal("E_ADMISSION_008", detail, found=str(count), retryable=False)
     size = sum(map(size_of, names))
     if size > limits.characters_max:
@@ -108,12 +111,13 @@ def check_room(decision: Decision, me: Agent, request: LeaseRequest) -> None:
     wanted = [pattern for claim in request.claims if (pattern := parse_pattern(claim.resource)).is_open]
     if not wanted:
         return
-    if book.open_by_agent.get(me.agent, 0) + len(wanted) > limits.open_per_agent_max:
-        raise refusal(
-            "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.open_per_agent_max} open patterns"
-        )
-    if book.open_count + len(wanted) > limits.open_max:
-        raise refusal("E_ADMISSION_008", f"the project has reached its limit of {limits.open_max} open patterns")
+    count = sum([pattern.wildcards for pattern in wanted])
+    if book.wildcards_by_agent.get(me.agent, 0) + count > limits.wildcards_per_agent_max:
+        detail = f"{me.agent} has reached its limit of {limits.wildcards_per_agent_max} wildcards in open patterns"
+        raise refusal("E_ADMISSION_008", detail)
+    if book.wildcards + count > limits.wildcards_in_all_max:
+        detail = f"the project has reached its limit of {limits.wildcards_in_all_max} wildcards in open patterns"
+        raise refusal("E_ADMISSION_008", detail)
     check_reach(book, wanted, limits)
 
 
@@ -122,7 +126,7 @@ def check_reach(book: LeaseBook, patterns: Iterable[Pattern], limits: Leases) ->
     left = limits.reach_max
     for pattern in patterns:
         for text in book.patterns.reach(pattern) if pattern.is_open else ():
-            left -= size_of(text)
+            left -= size_of(text) * pattern.wildcards
             if left < 0:
                 detail = f"{pattern.text[:120]!r} would have to be compared with too many resources in use"
                 raise refusal("E_ADMISSION_008", f"{detail}: begin it with a folder", found=pattern.text[:120])

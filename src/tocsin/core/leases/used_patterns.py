@@ -6,11 +6,11 @@ as long as both are in use. A search therefore costs what it finds, and a new pa
 
 A pattern that is asked about before it comes into use, as every request asks before it is granted or queued, is kept
 with the others for a while, so that it need not be compared again. A limited number of these is kept, of the open ones
-only a few, because every new pattern is compared with them too. They have no claims, so they change no decision.
+only as many as one request may have by default, because every new pattern is compared with them too. They have no
+claims, so they change no decision.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 from tocsin.core.leases.glob_index import GlobIndex
 from tocsin.core.leases.globs import Pattern, comparing, parse_pattern
@@ -20,8 +20,8 @@ __all__ = ["Key", "UsedPattern", "UsedPatterns"]
 #: Id of a lease or of a request, and the number of the claim in it.
 Key = tuple[str, int]
 
-#: Plain and open patterns kept without a claim.
-_IDLE_MAX = (256, 2)
+#: Plain patterns kept without a claim, and wildcards of the open ones.
+_IDLE_MAX = (256, 16)
 
 
 class UsedPattern:
@@ -51,8 +51,9 @@ class UsedPatterns:
         self._known: dict[str, UsedPattern] = {}
         self._plain = GlobIndex()
         self._open: dict[str, None] = {}
-        #: Texts of the patterns without a claim, oldest first: plain ones, and open ones.
-        self._idle: tuple[dict[str, None], dict[str, None]] = ({}, {})
+        #: Patterns without a claim, oldest first: plain ones, and open ones with their wildcards.
+        self._idle: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self._idle_sums = [0, 0]
 
     def hold(self, resource: str, key: Key) -> None:
         """Add a claim of a lease."""
@@ -92,9 +93,10 @@ class UsedPatterns:
         used = self._known.get(resource)
         return [] if used is None else [*used.held]
 
-    def count_open(self, resources: Iterable[str]) -> int:
-        """Count the open patterns among some resources in use."""
-        return sum([self._known[resource].pattern.is_open for resource in resources])
+    def count_wildcards(self, resources: Iterable[str]) -> int:
+        """Count the wildcards of the open patterns among some resources in use."""
+        patterns = [self._known[resource].pattern for resource in resources]
+        return sum([pattern.wildcards for pattern in patterns if pattern.is_open])
 
     def reach(self, pattern: Pattern) -> Iterator[str]:
         """Iterate over the plain patterns in use that an open one would be compared with."""
@@ -116,8 +118,11 @@ class UsedPatterns:
         if used is None:
             return self._enter(parse_pattern(resource))
         if used.is_idle:
-            del self._idle[used.pattern.is_open][resource]
+            self._wake(resource, used.pattern.is_open)
         return used
+
+    def _wake(self, text: str, is_open: bool) -> None:
+        self._idle_sums[is_open] -= self._idle[is_open].pop(text)
 
     def _enter(self, pattern: Pattern) -> UsedPattern:
         """Add a pattern, and compare it with others: if it is open with all, otherwise with the open ones."""
@@ -144,10 +149,12 @@ class UsedPatterns:
             return
         is_open = used.pattern.is_open
         idle = self._idle[is_open]
-        idle[used.pattern.text] = None
-        for text in list(islice(idle, max(0, len(idle) - _IDLE_MAX[is_open]))):
-            del idle[text]
-            self._forget(self._known.pop(text))
+        weight = idle[used.pattern.text] = used.pattern.wildcards if is_open else 1
+        self._idle_sums[is_open] += weight
+        while len(idle) > 1 and self._idle_sums[is_open] > _IDLE_MAX[is_open]:
+            oldest = next(iter(idle))
+            self._wake(oldest, is_open)
+            self._forget(self._known.pop(oldest))
 
     def _forget(self, used: UsedPattern) -> None:
         text = used.pattern.text

@@ -36,22 +36,23 @@ class Leases(Concern, frozen=True):
     segments_max: Count
     #: Length of one segment, characters.
     segment_length_max: Count
-    #: Characters of all resources of one lease; each segment counts for at least 16.
+    #: Characters of all resources of one lease; each segment counts for at least 16. By default 128 for each of 64
+    #: resources.
     characters_max: Count
-    #: Wildcards of an open pattern: stars, question marks, and each character and range of a class.
+    #: Wildcards of one open pattern: stars, `**`, question marks, and each character and range of a class.
     wildcards_max: Count
     #: Segments with a wildcard between two `**` of an open pattern.
     globs_between_max: Count
     #: Length of an open pattern from its first segment with a wildcard, characters.
     open_length_max: Count
-    #: Open patterns of one lease.
-    open_per_lease_max: Count
-    #: Open patterns of all leases and queued requests of one agent.
-    open_per_agent_max: Count
-    #: Open patterns of all leases and queued requests of the project.
-    open_max: Count
-    #: Resources in use that the open patterns of one request may have to be compared with, characters; each segment
-    #: counts for at least 16.
+    #: Wildcards of all open patterns of one lease.
+    wildcards_per_lease_max: Count
+    #: Wildcards of the open patterns of all leases and queued requests of one agent.
+    wildcards_per_agent_max: Count
+    #: Wildcards of the open patterns of all leases and queued requests of the project.
+    wildcards_in_all_max: Count
+    #: Resources in use that the open patterns of one request may have to be compared with: characters, each segment
+    #: counted for at least 16, times the wildcards of the pattern.
     reach_max: Count
     #: Leases and queued requests of one agent.
     per_agent_max: Count
