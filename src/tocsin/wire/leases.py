@@ -13,6 +13,7 @@ from tocsin.wire.operation import Access, NamedPageRequest, Operation, Request
 
 __all__ = [
     "OPERATIONS",
+    "PATH_LENGTH_MAX",
     "CheckPaths",
     "GetLease",
     "LeaseRecords",
@@ -24,6 +25,9 @@ __all__ = [
     "WaitRecord",
     "WaitingAgent",
 ]
+
+#: Length of a path to check, characters: as on Linux.
+PATH_LENGTH_MAX = 4096
 
 _Lease = Annotated[Name, Meta(description="Id of the lease or of the waiting request.")]
 
@@ -51,7 +55,7 @@ class CheckPaths(Request, frozen=True):
     """List which of the given paths other agents hold."""
 
     paths: Annotated[
-        list[Annotated[str, Meta(max_length=4096)]], Meta(description="Paths that are about to be changed.")
+        list[Annotated[str, Meta(max_length=PATH_LENGTH_MAX)]], Meta(description="Paths that are about to be changed.")
     ]
 
 
