@@ -70,7 +70,7 @@ async def test_it_answers_what_was_asked_before_it_stops() -> None:
     async with asked(app) as (server, serving, reader), asyncio.timeout(PATIENCE_S):
         await app.asked.wait()
         server.stop()
-        while server.servers[0].is_serving():
+        while server.listening[0].listener.fileno() >= 0:
             await asyncio.sleep(0.001)
         assert not serving.done()
         app.let_go.set()

@@ -164,7 +164,7 @@ def test_a_database_without_projects_and_an_older_one_are_told(postgres: Server,
     with pytest.raises(JournalUnsupported, match="no projects of Tocsin"):
         find_source(f"postgresql://tocsin@/{empty}?host={postgres.folder}")
     database.execute("DELETE FROM tocsin.migrations WHERE version = (SELECT max(version) FROM tocsin.migrations)")
-    with pytest.raises(JournalUnsupported, match="has version 6, expected 7"):
+    with pytest.raises(JournalUnsupported, match=r"has version \d+, expected \d+"):
         find_source(database.url)
     with pytest.raises(TocsinError, match=r"no events in mysql://…: ") as refused:
         find_source("mysql://me:secret@host/db")

@@ -367,5 +367,7 @@ def _id_of(part: Raw) -> int | None:
 
 
 def _too_many(batch_max: int) -> Fault:
-    detail = f"the frame has more than {batch_max} operations"
-    return Fault(None, Problem("E_ADMISSION_008", detail, "$", detail, f"at most {batch_max} operations"))
+    found = f"more than {batch_max} operations"
+    return Fault(
+        None, Problem("E_ADMISSION_008", f"the frame has {found}", "$", found, f"at most {batch_max} operations")
+    )

@@ -44,7 +44,7 @@ async def test_a_frame_of_too_many_operations_is_refused_whole(tmp_path: Path) -
         await ada.raw(text)
         answer = await ada.loose.get()
         assert answer["re"] is None
-        assert (answer["problem"]["code"], answer["problem"]["found"]) == ("E_ADMISSION_008", "5 operations")
+        assert (answer["problem"]["code"], answer["problem"]["found"]) == ("E_ADMISSION_008", "more than 4 operations")
         assert not team.hub.host.exchange.state.messages
 
 

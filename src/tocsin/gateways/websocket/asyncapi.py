@@ -36,6 +36,7 @@ _CLOSING = {
     "1007": "A text frame was not UTF-8.",
     "1009": "A frame was larger than frame_bytes_max.",
     "1011": "The client did not answer a WebSocket ping.",
+    "1013": "The token cannot be checked for now, because the database does not answer.",
     "4400": "Too many operations could not be parsed.",
     "4401": "The token was revoked or has expired.",
     "4408": "The client did not send hello, was silent too long, or read too slowly.",
