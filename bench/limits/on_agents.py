@@ -98,7 +98,8 @@ async def rotate_tokens(g: Ground) -> Step:
 
 @case("agents", "revoke_tokens", "100,000 tokens, 8 of the agent")
 async def revoke_tokens(g: Ground) -> Step:
-    return g.ask("revoke_tokens", "admin", agent=f"holder-{next(g.numbers) % 1000 + 2:06d}")
+    g.kept["revoked"] = g.kept.get("revoked", 1) + 1
+    return g.ask("revoke_tokens", "admin", agent=f"holder-{g.kept['revoked']:06d}")
 
 
 @case("agents", "register_agent", "500 capabilities of 64 characters, 99,000 agents")

@@ -188,7 +188,7 @@ async def conversations(g: Ground) -> Step:
 
 @case("messages", "begin_work", "a message, 90,000 others waiting")
 async def begin_work(g: Ground) -> Step:
-    (first, *_) = await _fetched(g, 1)
+    (first, *_) = await _idle(g)
     return g.ask("begin_work", "ada", message_id=first, interruptible=True)
 
 
@@ -211,13 +211,19 @@ async def finish_work(g: Ground) -> Step:
 
 
 async def _work(g: Ground) -> None:
-    (first, *_) = await _fetched(g, 1)
+    (first, *_) = await _idle(g)
+    await g.one(cmd.BeginWork(first), _ADA)
+
+
+async def _idle(g: Ground) -> list[str]:
+    """Let ada finish all work, and return a message that it has fetched."""
+    found = await _fetched(g, 1)
     await g.hub.host.submit(cmd.FinishWork(), _ADA)
     while g.state.attention.get("ada") is not None and g.state.attention["ada"].aside:
         aside = g.state.attention["ada"].aside[-1]
         await g.hub.host.submit(cmd.ResumeWork(aside.message_id), _ADA)
         await g.hub.host.submit(cmd.FinishWork(), _ADA)
-    await g.one(cmd.BeginWork(first), _ADA)
+    return found
 
 
 async def _fetched(g: Ground, number: int) -> list[str]:
