@@ -31,12 +31,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _ROOT = Path(__file__).resolve().parent.parent
 #: What one worker gets as a whole, because it is slow to start and heavy, and the fixtures that start it.
-_SHARED = {"Spark": {"spark"}, "Chromium": {"chromium"}, "clients": {"ground"}}
-#: How the parameters look in a test file that uses it. Files are given to workers whole, and before they are imported.
+_SHARED = {"Spark": {"spark"}, "Chromium": {"chromium"}, "clients": {"installed"}}
+#: Parameters or imports of a test file that uses it. Files are given to workers whole, before they are imported.
 _PARAMETERS = {
     "Spark": re.compile(r"\bspark: SparkSession\b"),
     "Chromium": re.compile(r"\b(chromium|browser|tool_call): "),
-    "clients": re.compile(r"\bground: Ground\b"),
+    "clients": re.compile(r"^from tests\.clients\.", re.MULTILINE),
 }
 #: Folders and files whose tests share nothing: each test goes to a worker by itself.
 _SPREAD = (
@@ -143,7 +143,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for what, fixtures in _SHARED.items():
             if fixtures & set(getattr(item, "fixturenames", ())) and scopes[item] != what:
-                raise pytest.UsageError(f"{item.nodeid} uses {what}, which its file's parameters do not show")
+                raise pytest.UsageError(f"{item.nodeid} uses {what}, which its file does not show")
     items.sort(key=lambda item: places[scopes[item]])
 
 
