@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cli.identity import Identity, identify
+from tocsin.cli.hooks.files import apply
+from tocsin.cli.hooks.trees import agent_changes
+from tocsin.cli.identity import AGENT_FILE, Identity, TreeAgent, identify, trees_of
 from tocsin.cli.remote import Unusable, token_from
 
 _VARIABLES = ("TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE", "TOCSIN_DATA", "CLAUDE_PROJECT_DIR")
@@ -30,9 +32,15 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def works_in(folder: Path, agent: str, data: Path) -> None:
+def brings(folder: Path, agent: str, data: Path) -> None:
+    """Write the file of a working tree as a cloned repository has it: nobody has installed it."""
     (folder / ".tocsin").mkdir(parents=True, exist_ok=True)
     (folder / ".tocsin" / "agent.json").write_text(json.dumps({"agent": agent, "data": str(data)}))
+
+
+def works_in(folder: Path, agent: str, data: Path) -> None:
+    for change in agent_changes(folder, TreeAgent(AGENT_FILE, agent, data)):
+        apply(change)
 
 
 def who() -> Identity:
@@ -106,6 +114,57 @@ def test_a_file_that_names_no_agent_is_told(shop: Path) -> None:
     (shop / ".tocsin" / "agent.json").write_text("{}")
     with pytest.raises(Unusable, match=r"agent\.json does not name an agent"):
         who()
+
+
+def test_a_cloned_repository_does_not_make_its_programs_the_agent_of_another(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    brings(clone, "lead", shop / ".tocsin")
+    monkeypatch.chdir(clone)
+    with pytest.raises(Unusable, match=r"did not write it for this folder.*hooks install"):
+        who()
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / ".tocsin").symlink_to(shop / ".tocsin")
+    monkeypatch.chdir(linked)
+    with pytest.raises(Unusable, match="did not write it for this folder"):
+        who()
+
+
+def test_a_list_that_a_repository_brings_gives_it_no_token_of_another(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    works_in(clone, "lead", clone / "data")
+    (clone / "data" / "tokens").symlink_to(shop / ".tocsin" / "tokens")
+    monkeypatch.chdir(clone)
+    with pytest.raises(Unusable, match="is a link that leads out of"):
+        who()
+
+
+def test_a_program_that_has_its_own_identity_needs_none_of_its_folder(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    brings(clone, "lead", shop / ".tocsin")
+    monkeypatch.chdir(clone)
+    assert identify(Path("data"), "ada").agent == "ada"
+    monkeypatch.setenv("TOCSIN_TOKEN_FILE", str(shop / ".tocsin" / "tokens" / "writer2.token"))
+    assert (who().agent, who().data, who().instead_of) == ("writer2", Path(".tocsin"), None)
+
+
+def test_a_folder_belongs_to_the_agent_that_was_installed_last_and_then_to_nobody(shop: Path) -> None:
+    lead, writer = (TreeAgent(AGENT_FILE, agent, shop / ".tocsin") for agent in ("lead", "writer2"))
+    assert trees_of(lead) == [str(shop)]
+    works_in(shop, "writer2", shop / ".tocsin")
+    works_in(shop, "writer2", shop / ".tocsin")
+    assert (who().agent, trees_of(lead), trees_of(writer)) == ("writer2", [], [str(shop)])
+    for change in agent_changes(shop, None):
+        apply(change)
+    assert (who().is_known, trees_of(writer)) == (False, [])
+    assert agent_changes(shop, None) == []
+    assert not list(shop.rglob("*.before-tocsin"))
 
 
 def test_a_person_who_types_a_name_is_that_agent(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,9 @@
 agents name nobody: they may be shared, and be read from another working tree (Codex reads the hooks of the main
 checkout). A token in the environment of a process is more specific than the tree that it runs in, and takes precedence.
 
+A cloned repository may bring such a file with it. Therefore the data directory of an agent has a list of the working
+trees that were installed for it, and the file of any other tree is refused.
+
 Only the standard library is imported, because `tocsin hooks check` runs after every tool call.
 """
 
@@ -21,15 +24,19 @@ __all__ = [
     "TreeAgent",
     "agent_of_tree",
     "identify",
+    "named_in",
     "repository_of",
     "start_folder",
     "tree_root",
+    "trees_of",
 ]
 
 #: Default directory of a project.
 HERE = Path(".tocsin")
 #: File of a working tree that names its agent.
 AGENT_FILE = HERE / "agent.json"
+#: Variables of a process that have its token, or the name of a file with it.
+_VARIABLES = ("TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE")
 
 
 class TreeAgent(NamedTuple):
@@ -39,6 +46,11 @@ class TreeAgent(NamedTuple):
     agent: str
     #: Directory with its token.
     data: Path
+
+    @property
+    def trees(self) -> Path:
+        """Return the file with the list of the working trees that were installed for the agent."""
+        return self.data / "hooks" / self.agent / "trees"
 
 
 class Identity(NamedTuple):
@@ -83,12 +95,20 @@ class Identity(NamedTuple):
         return parts[1] if len(parts) > 1 else ""
 
 
-def identify(data: Path, agent: str | None, token_file: Path | None = None, *, tree: bool = True) -> Identity:
+def identify(
+    data: Path, agent: str | None, token_file: Path | None = None, *, tree: bool = True, folder: Path | None = None
+) -> Identity:
     """Return the identity of a program: a token that it was given, the agent of `--as`, or that of the working tree.
 
-    Two tokens that differ are refused.
+    The working tree is that of a folder, by default the one in which the coding agent was started. Two tokens that
+    differ are refused.
     """
-    here = agent_of_tree(start_folder()) if tree else None
+    here = None
+    try:
+        here = agent_of_tree(folder or start_folder()) if tree else None
+    except Unusable:
+        if agent is None and token_file is None and not any(map(os.environ.get, _VARIABLES)):
+            raise
     if here is not None and agent is None and data == HERE:
         data = here.data
     named = agent or (None if here is None else here.agent)
@@ -113,16 +133,50 @@ def start_folder() -> Path:
 def agent_of_tree(folder: Path) -> TreeAgent | None:
     """Return the agent of the working tree that a folder is in; the search ends at the root of the tree."""
     for place in (folder, *folder.parents):
-        try:
-            written = json.loads((place / AGENT_FILE).read_text(encoding="utf-8"))
-            return TreeAgent(place / AGENT_FILE, str(written["agent"]), Path(written["data"]))
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise Unusable(f"{place / AGENT_FILE} does not name an agent: {error}") from None
+        found = named_in(place / AGENT_FILE)
+        if found is not None:
+            _check_that_it_was_installed(found, place)
+            return found
         if (place / ".git").exists():
             break
     return None
+
+
+def named_in(file: Path) -> TreeAgent | None:
+    """Return the agent that the file of a working tree names, whoever wrote it; null if there is no such file."""
+    try:
+        written = json.loads(file.read_text(encoding="utf-8"))
+        return TreeAgent(file, str(written["agent"]), Path(written["data"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Unusable(f"{file} does not name an agent: {error}") from None
+
+
+def trees_of(agent: TreeAgent) -> list[str]:
+    """Return the working trees that were installed for an agent."""
+    try:
+        trees = json.loads(agent.trees.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    return [tree for tree in trees if isinstance(tree, str)] if isinstance(trees, list) else []
+
+
+def _check_that_it_was_installed(found: TreeAgent, tree: Path) -> None:
+    """Refuse the agent of a tree that its data directory does not list, or whose token is elsewhere.
+
+    A repository could bring a data directory with a list of its own, in which the token is a link to that of another.
+    """
+    if str(tree.resolve()) not in trees_of(found):
+        raise Unusable(
+            f"{found.file} is not used, because `tocsin hooks install` did not write it for this folder: name the"
+            " agent with `tocsin --data DIRECTORY --as NAME hooks install claude` (or codex, or git) there"
+        )
+    if _saved(found.data, found.agent).resolve().parent != found.data.resolve() / "tokens":
+        raise Unusable(
+            f"{found.file} is not used, because the token that it names is a link that leads out of {found.data}: name"
+            " the token with TOCSIN_TOKEN_FILE"
+        )
 
 
 def tree_root(folder: Path) -> Path:

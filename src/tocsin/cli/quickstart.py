@@ -144,11 +144,12 @@ def _connect(folder: Path, url: str | None) -> None:
     """Write the entries for Claude Code."""
     from importlib.util import find_spec
 
-    from tocsin.cli.hooks.files import ClaudeFiles, Unreadable, Wiring, agent_change, apply
+    from tocsin.cli.hooks.files import ClaudeFiles, Unreadable, Wiring, apply
+    from tocsin.cli.hooks.trees import agent_changes
 
-    wiring = Wiring("", url, TreeAgent(AGENT_FILE, "dev", (folder / HERE).resolve()))
+    agent = TreeAgent(AGENT_FILE, "dev", (folder / HERE).resolve())
     try:
-        for change in [*ClaudeFiles(folder, user=False).changes(wiring), *agent_change(folder, wiring)]:
+        for change in [*ClaudeFiles(folder, user=False).changes(Wiring("", url, agent)), *agent_changes(folder, agent)]:
             apply(change)
             _step(f"Claude Code: {change.path}")
     except (Unreadable, OSError) as error:

@@ -18,10 +18,10 @@ from tocsin.cli.hooks.files import (
     HookFiles,
     Unreadable,
     Wiring,
-    agent_change,
     apply,
 )
 from tocsin.cli.hooks.git import guard_commit, install_git, uninstall_git
+from tocsin.cli.hooks.trees import agent_changes
 from tocsin.cli.identity import AGENT_FILE, TreeAgent, identify
 from tocsin.cli.output import fail, show_json, table
 from tocsin.cli.output.terminal import console
@@ -92,8 +92,10 @@ def _change(agent: str, scope: Scope, wiring: Wiring | None, *, dry_run: bool, a
     files = _AGENTS[agent](scope)
     try:
         changes = files.changes(wiring)
-        if wiring is not None or not _is_connected(files):
-            changes += agent_change(Path.cwd(), wiring)
+        if wiring is None and not _is_connected(files):
+            changes += agent_changes(Path.cwd(), None)
+        elif wiring is not None and wiring.agent is not None:
+            changes += agent_changes(Path.cwd(), wiring.agent)
         for change in changes:
             if change.is_one and not dry_run:
                 apply(change)

@@ -12,11 +12,11 @@ import shlex
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tocsin.cli.identity import AGENT_FILE, TreeAgent, repository_of, tree_root
+from tocsin.cli.identity import TreeAgent, repository_of, tree_root
 
 __all__ = [
     "CHECK_TIMEOUT_S",
@@ -27,9 +27,9 @@ __all__ = [
     "HookFiles",
     "Unreadable",
     "Wiring",
-    "agent_change",
     "apply",
     "own_program",
+    "text_of",
 ]
 
 _NAME = "tocsin"
@@ -90,8 +90,12 @@ class Wiring:
 class Change:
     """A file before and after a change."""
 
-    def __init__(self, path: Path, before: str | None, after: str | None, mode: int = 0o644) -> None:
+    def __init__(
+        self, path: Path, before: str | None, after: str | None, mode: int = 0o644, *, is_own: bool = False
+    ) -> None:
         self.path = path
+        #: Whether nobody but Tocsin writes the file.
+        self.is_own = is_own
         #: Mode of the file, if it does not exist yet.
         self.mode = mode
         #: None if the file does not exist, or is to be deleted.
@@ -118,7 +122,18 @@ class HookFiles:
 
     def changes(self, wiring: Wiring | None) -> list[Change]:
         """Return the changes of installing with a wiring, or of uninstalling without one."""
-        return changes_of(self._files, wiring, self._mode)
+        found = []
+        for path, edit in self._files:
+            before = text_of(path)
+            if before is None and wiring is None:
+                continue
+            try:
+                after = edit(before or "", wiring)
+            except Unreadable as error:
+                raise Unreadable(f"{path}: {error}") from None
+            gone = after != before and after.strip() in ("", "{}")
+            found.append(Change(path, before, None if gone else after, self._mode))
+        return found
 
     def installed(self) -> dict[Path, bool]:
         """Return for each file whether it contains Tocsin's entries."""
@@ -162,42 +177,12 @@ class CodexFiles(HookFiles):
         return {path: changed.get(path, False) for path, _ in self._files}
 
 
-def changes_of(
-    files: "Sequence[tuple[Path, Callable[[str, Wiring | None], str]]]", wiring: Wiring | None, mode: int = 0o644
-) -> list[Change]:
-    """Return the changes that some edits make to files."""
-    found = []
-    for path, edit in files:
-        before = _text(path)
-        if before is None and wiring is None:
-            continue
-        try:
-            after = edit(before or "", wiring)
-        except Unreadable as error:
-            raise Unreadable(f"{path}: {error}") from None
-        gone = after != before and after.strip() in ("", "{}")
-        found.append(Change(path, before, None if gone else after, mode))
-    return found
-
-
-def agent_change(folder: Path, wiring: Wiring | None) -> list[Change]:
-    """Return the change of the file that names the agent of a working tree."""
-    if wiring is not None and wiring.agent is None:
-        return []
-    return changes_of([(folder / AGENT_FILE, _json_agent)], wiring)
-
-
-def _json_agent(_: str, wiring: Wiring | None) -> str:
-    agent = None if wiring is None else wiring.agent
-    return "" if agent is None else json.dumps({"agent": agent.agent, "data": str(agent.data)}, indent=2) + "\n"
-
-
 def apply(change: Change) -> None:
-    """Replace a file in one step, and keep a copy of the old one beside it."""
+    """Replace a file in one step, and keep a copy of the old one beside it, unless the file is Tocsin's own."""
     path = change.path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = path.stat().st_mode & 0o777 if path.exists() else change.mode
-    if change.before is not None:
+    if change.before is not None and not change.is_own:
         _write(path.with_name(path.name + _BACKUP), change.before, mode)
     if change.after is None:
         path.unlink()
@@ -219,7 +204,8 @@ def _write(path: Path, text: str, mode: int) -> None:
         raise
 
 
-def _text(path: Path) -> str | None:
+def text_of(path: Path) -> str | None:
+    """Return the content of a file; null if it does not exist."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
