@@ -13,7 +13,6 @@ __all__ = [
     "FIRST_REQUEST",
     "GEMINI_RUNS_NO_HOOKS",
     "GEMINI_SUB_FOLDER",
-    "GUARD_IN_WORKTREES",
     "LARGE_OUTPUT",
     "RELATIVE_DATA",
     "SUB_AGENTS",
@@ -31,7 +30,6 @@ SUB_AGENTS = _defect(
     "a check after a sub-agent's tool shows an urgent message to the sub-agent, and counts it as received"
 )
 LARGE_OUTPUT = _defect("a hook prints more than the client shows; what was cut counts as received")
-GUARD_IN_WORKTREES = _defect("the commit guard names who installed it last, in every worktree")
 RELATIVE_DATA = _defect("the entries name a data directory that is relative to the folder in which a client starts")
 GEMINI_RUNS_NO_HOOKS = _defect("Gemini CLI runs git without hooks (`core.hooksPath` is empty), so the guard never runs")
 GEMINI_SUB_FOLDER = _defect("Gemini CLI reads a project's settings only in the folder in which it starts")

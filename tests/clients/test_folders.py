@@ -12,7 +12,6 @@ from tests.clients.known import (
     CODEX_WORKTREE,
     GEMINI_RUNS_NO_HOOKS,
     GEMINI_SUB_FOLDER,
-    GUARD_IN_WORKTREES,
     RELATIVE_DATA,
 )
 from tests.clients.model import Call, Say
@@ -49,7 +48,6 @@ def test_the_guard(ground: Ground, dev: Client, request: pytest.FixtureRequest) 
 
 @pytest.mark.only("claude")
 @pytest.mark.capability("in worktrees the commit guard knows whose worktree it is")
-@GUARD_IN_WORKTREES
 def test_the_guard_in_worktrees(ground: Ground, installed: Installed, worktree: Path) -> None:
     """The tutorial: the guard is installed in the developer's worktree, and the lead works in the main one."""
     lead, dev = client_of(installed, ground, "lead"), client_of(installed, ground, "dev", worktree)
@@ -62,6 +60,50 @@ def test_the_guard_in_worktrees(ground: Ground, installed: Installed, worktree: 
     ground.model.script("lead", commits(lead, "theirs"), Say("done"))
     lead.run("Change the price.")
     assert "committed-theirs" not in ground.model.of("lead")[-1].news[0].text
+
+
+@pytest.mark.only("codex")
+@pytest.mark.capability("in a sandbox without a network the commit guard names the setting that allows it")
+def test_the_guard_in_a_sandbox(ground: Ground, dev: Client) -> None:
+    """The sandbox allows no commit, so the hook is run as git would."""
+    ground.tocsin("--as", "dev", "hooks", "install", "git")
+    (ground.project / "price.py").write_text("PRICE = 2\n")
+    ground.run(["git", "add", "."])
+    ground.model.script("dev", dev.shell(".git/hooks/pre-commit && echo passed-guard"), Say("done"))
+    dev.run("Check the commit.", "--sandbox", "workspace-write")
+    shown = ground.model.of("dev")[1].news[0].text
+    assert "the commit was not checked: Codex's sandbox" in shown
+    assert "network_access = true" in shown
+    assert "passed-guard" in shown
+
+
+@pytest.mark.only("codex")
+@pytest.mark.capability("in a sandbox with a network the commit guard reaches the hub")
+def test_the_guard_in_a_sandbox_with_a_network(ground: Ground, dev: Client) -> None:
+    ground.tocsin("--as", "dev", "hooks", "install", "git", "--strict")
+    ground.ask("--as", "lead", "leases", "acquire", "price.py")
+    (ground.project / "price.py").write_text("PRICE = 2\n")
+    ground.run(["git", "add", "."])
+    ground.model.script("dev", dev.shell(".git/hooks/pre-commit || echo refused-it"), Say("done"))
+    network = ("-c", "sandbox_workspace_write.network_access=true")
+    dev.run("Check the commit.", "--sandbox", "workspace-write", *network)
+    shown = ground.model.of("dev")[1].news[0].text
+    assert "price.py: lead holds price.py" in shown
+    assert "refused-it" in shown
+
+
+@pytest.mark.only("gemini")
+@pytest.mark.capability("the commit guard's check can be run without git's hooks")
+def test_the_check_of_the_guard_without_hooks(ground: Ground, dev: Client) -> None:
+    ground.tocsin("--as", "dev", "hooks", "install", "git")
+    ground.ask("--as", "lead", "leases", "acquire", "price.py")
+    change = "echo 'PRICE = 2' > price.py && git add price.py"
+    command = f"{change} && tocsin hooks guard-commit --strict && git commit -q -m mine && echo committed-mine"
+    ground.model.script("dev", dev.shell(command), Say("done"))
+    dev.run("Change the price.")
+    shown = ground.model.of("dev")[1].news[0].text
+    assert "price.py: lead holds price.py" in shown
+    assert "committed-mine" not in shown
 
 
 @pytest.mark.only("claude", "codex", "gemini", "opencode")

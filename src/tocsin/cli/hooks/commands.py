@@ -20,7 +20,7 @@ from tocsin.cli.hooks.files import (
     Wiring,
     apply,
 )
-from tocsin.cli.hooks.git import guard_commit, install_git, uninstall_git
+from tocsin.cli.hooks.git import OUTDATED, guard_commit, guard_of, install_git, uninstall_git
 from tocsin.cli.hooks.trees import agent_changes
 from tocsin.cli.identity import AGENT_FILE, TreeAgent, identify
 from tocsin.cli.output import fail, show_json, table
@@ -92,7 +92,7 @@ def _change(agent: str, scope: Scope, wiring: Wiring | None, *, dry_run: bool, a
     files = _AGENTS[agent](scope)
     try:
         changes = files.changes(wiring)
-        if wiring is None and not _is_connected(files):
+        if wiring is None and not _is_used(files):
             changes += agent_changes(Path.cwd(), None)
         elif wiring is not None and wiring.agent is not None:
             changes += agent_changes(Path.cwd(), wiring.agent)
@@ -114,10 +114,13 @@ def _change(agent: str, scope: Scope, wiring: Wiring | None, *, dry_run: bool, a
         _tell_next(agent, scope, wiring)
 
 
-def _is_connected(but: HookFiles) -> bool:
-    """Return whether other entries than some use the agent of this working tree."""
+def _is_used(but: HookFiles) -> bool:
+    """Return whether other entries than some, or the git guard, use the agent of this working tree."""
     others = [files(Scope.PROJECT) for files in _AGENTS.values()]
-    return any(other.installed()[other.server] for other in others if other.server != but.server)
+    guard = guard_of(Path.cwd())
+    return (guard is not None and guard.installed) or any(
+        other.installed()[other.server] for other in others if other.server != but.server
+    )
 
 
 def _tell_next(agent: str, scope: Scope, wiring: Wiring) -> None:
@@ -207,8 +210,6 @@ def uninstall_codex(scope: ScopeOption = Scope.PROJECT, dry_run: DryRun = False,
 @hooks.command("show")
 def show(context: typer.Context, as_json: Json = False) -> None:
     """Show where Tocsin is installed, this folder's agent, and the checks that have run for it."""
-    from tocsin.cli.hooks.connection import guard_of
-
     rows: list[dict[str, Any]] = []
     for agent, files in _AGENTS.items():
         for scope in Scope:
@@ -220,13 +221,16 @@ def show(context: typer.Context, as_json: Json = False) -> None:
             rows += [
                 {"agent": agent, "scope": scope, "file": str(path), "installed": there} for path, there in found.items()
             ]
-    guard, there = guard_of(Path.cwd())
+    guard = guard_of(Path.cwd())
     if guard is not None:
-        rows.append({"agent": "git", "scope": "repository", "file": str(guard), "installed": there})
+        row = {"agent": "git", "scope": "repository", "file": str(guard.file), "installed": guard.installed}
+        rows.append(row | {"outdated": guard.is_outdated})
     if as_json:
         show_json(rows)
         return
     table(rows, "agent", "scope", "file", "installed")
+    if guard is not None and guard.is_outdated:
+        console.print(f"git guard: {OUTDATED}; tocsin hooks install git replaces it", markup=False, soft_wrap=True)
     _tell_agent(context)
 
 

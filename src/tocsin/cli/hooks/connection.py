@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 from tocsin.cli.hooks.files import CHECK_TIMEOUT_S, STARTUP_S, ClaudeFiles, CodexFiles, HookFiles, Unreadable
 from tocsin.cli.hooks.firings import ASKED, firings_of, servers_of
+from tocsin.cli.hooks.git import OUTDATED, guard_of
 from tocsin.cli.identity import Identity, agent_of_tree, repository_of, tree_root
 from tocsin.cli.output import UNREADABLE
 from tocsin.cli.remote import Refused, Remote, Unreachable, Unusable
 from tocsin.wire.agents import Me
 
-__all__ = ["Finding", "connection_of", "fired", "guard_of"]
+__all__ = ["Finding", "connection_of", "fired"]
 
 _VERSION_TIMEOUT_S = 10.0
 
@@ -58,10 +59,11 @@ def connection_of(name: str, identity: Identity, url: str, folder: Path) -> Iter
     words = ", ".join(f"process {note['process']} in {note.get('folder')} since {_when(note)}" for note in running)
     several = "end those that no window uses: a message reaches only one of them" if len(running) > 1 else ""
     yield Finding("MCP servers that run now", False if several else None, words or "none", several)
-    guard, there = guard_of(folder)
+    guard = guard_of(folder)
     if guard is not None:
-        detail = f"{guard}: {'installed' if there else 'not installed'}"
-        yield Finding("git guard", there or None, detail, "tocsin hooks install git")
+        state = OUTDATED if guard.is_outdated else "installed" if guard.installed else "not installed"
+        good = False if guard.is_outdated else guard.installed or None
+        yield Finding("git guard", good, f"{guard.file}: {state}", f"{install} git")
 
 
 def _of_hub(name: str, identity: Identity, url: str) -> Iterator[Finding]:
@@ -231,20 +233,6 @@ def fired(title: str, notes: list[dict[str, Any]]) -> Finding:
         for note in notes
     ]
     return Finding(check, notes[0].get("outcome") == ASKED, "\n    ".join(words), "mend what the check says")
-
-
-def guard_of(folder: Path) -> tuple[Path | None, bool]:
-    """Return the file of the pre-commit hook that git runs in a folder, and whether it is Tocsin's guard."""
-    words = ["git", "-C", str(folder), "rev-parse", "--path-format=absolute", "--git-path", "hooks"]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=_VERSION_TIMEOUT_S)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None, False
-    hook = Path(done.stdout.strip()) / "pre-commit"
-    try:
-        return hook, "guard-commit" in hook.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return hook, False
 
 
 def _first(places: list[HookFiles], which: Callable[[HookFiles], Path]) -> Path | None:
