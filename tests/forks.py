@@ -25,7 +25,7 @@ _STAND_IN = Path(__file__).with_name("fork_client.py")
 #: What a hub and most commands import.
 HUB = ("tocsin.cli.serve", "tocsin.cli.commands", "uvloop")
 #: What `tocsin mcp` imports, and a hub that MCP clients call.
-MCP = (*HUB, "tocsin.cli.programs.mcp", "tocsin.gateways.mcp.library")
+MCP = (*HUB, "tocsin.cli.programs.mcp", "tocsin.cli.programs.bridge", "tocsin.gateways.mcp.library")
 
 
 #: Processes to fork with the paths of their sockets, by what they have imported.

@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.gateways.hubs import registered_team
 from tocsin.fleet.assembly import neighbours
 from tocsin.gateways.http.app import ENDPOINTS
-from tocsin.gateways.problems import HEAD_TIMEOUT, HTTP_ENTRIES
+from tocsin.gateways.problems import HEAD_TIMEOUT
+from tocsin.wire.problems import HTTP_ENTRIES
 from tocsin.wire.table import OPERATIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "http.md"

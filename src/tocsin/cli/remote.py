@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_URL",
     "HOPS_MAX",
+    "NO_AGENT_TOKEN",
     "Exit",
     "HttpRequest",
     "NoHub",
@@ -34,6 +35,8 @@ __all__ = [
     "token_from",
 ]
 
+#: What `tocsin mcp` says without a token.
+NO_AGENT_TOKEN = "no token: `tocsin mcp` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE, --token-file or --as"  # noqa: S105
 #: Default URL of a hub.
 DEFAULT_URL = "http://127.0.0.1:7077"
 _TIMEOUT_S = 60.0

@@ -4,23 +4,12 @@ import msgspec
 from starlette.responses import Response
 
 from tocsin.core.errors import Entry, Problem
-from tocsin.wire.problems import document_of
+from tocsin.wire.problems import HTTP_ENTRIES, document_of
 
-__all__ = ["HEAD_TIMEOUT", "HTTP_ENTRIES", "MEDIA_TYPE", "problem_response", "unhandled"]
+__all__ = ["HEAD_TIMEOUT", "MEDIA_TYPE", "problem_response", "unhandled"]
 
 MEDIA_TYPE = "application/problem+json"
 
-#: Errors that only HTTP has, by status.
-HTTP_ENTRIES = {
-    404: Entry("E_HTTP_001", "no_such_operation", "No such operation", "Medium", True, "see /openapi.json", False, 404),
-    405: Entry("E_HTTP_002", "method_not_allowed", "Method not allowed", "Medium", True, "see Allow", False, 405),
-    408: Entry("E_HTTP_003", "body_timeout", "Body arrived too slowly", "Medium", True, "send faster", True, 408),
-    500: Entry("E_HTTP_004", "internal_error", "A bug in the hub", "Critical", False, "report it", False, 500),
-    400: Entry("E_HTTP_005", "malformed_request", "Not an HTTP request", "Medium", True, "fix the client", False, 400),
-    431: Entry("E_HTTP_006", "head_too_large", "Headers too large", "Medium", True, "send fewer", False, 431),
-    503: Entry("E_HTTP_007", "too_many_connections", "Too many connections", "High", True, "try later", True, 503),
-    421: Entry("E_HTTP_009", "misdirected", "Wrong connection", "Medium", True, "connect anew", True, 421),
-}
 HEAD_TIMEOUT = Entry("E_HTTP_008", "head_timeout", "Head arrived too slowly", "Medium", True, "send faster", True, 408)
 
 

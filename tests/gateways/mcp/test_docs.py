@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tocsin.cli.hooks.files import ClaudeFiles, CodexFiles, Wiring
+from tocsin.gateways.mcp.methods import RESOURCES
 from tocsin.gateways.mcp.schemas import input_schema
-from tocsin.gateways.mcp.server import RESOURCES
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.hub.config import ServerConfig
 

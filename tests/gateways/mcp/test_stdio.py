@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.server.context import ServerRequestContext
-from mcp_types import JSONRPCNotification, JSONRPCResponse
 
 from tests.cli.processes import COMMAND
 from tests.envelopes import envelope
 from tests.forks import MCP, stand_in
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio
 from tests.loopback import async_client
-from tocsin.cli.programs.mcp import Bridge
+from tocsin.cli.programs.bridge import Bridge, RemoteToolCall
 from tocsin.cli.remote import Remote
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.mcp.inbox import urgent_inbox
@@ -151,19 +149,8 @@ def test_garbage_on_stdin_breaks_nothing_and_stdout_is_protocol_alone(hub: Hub, 
         assert process.wait(30) == 0
 
 
-def context(method: str, number: int, **params: Any) -> Any:
-    return ServerRequestContext(
-        session=None,  # type: ignore[arg-type]
-        lifespan_context=None,
-        protocol_version="",
-        method=method,
-        request_id=number,
-        params=params,
-    )
-
-
-def cancelled(number: int | str) -> JSONRPCNotification:
-    return JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": number})
+def begun(bridge: Bridge, number: int, method: str = "tools/call") -> RemoteToolCall:
+    return bridge.begin(method, str(number), None)
 
 
 def bridge_of(hub: Hub, agent: str, away: Callable[[], bool] = lambda: False) -> Bridge:
@@ -183,10 +170,10 @@ def urgent_for(hub: Hub, pair: tuple[str, str]) -> str:
 async def test_what_a_cancelled_call_was_handed_goes_with_the_next(hub: Hub, pair: tuple[str, str]) -> None:
     """The hub has handed a message out, the coding agent has given the call up: the next answer carries it."""
     bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-    given_up = bridge.begin(context("tools/call", 1))
+    given_up = begun(bridge, 1)
     assert len((await urgent_inbox(given_up)).urgent) == 1
-    bridge.heard(cancelled(1))
-    following = bridge.begin(context("tools/call", 3))
+    bridge.cancelled("1")
+    following = begun(bridge, 3)
     assert [mail.message_id for mail in (await urgent_inbox(following)).urgent] == [sent]
     assert hub.state(sent) == "offered"
 
@@ -196,23 +183,23 @@ async def test_what_an_answer_had_that_crossed_its_cancellation_goes_with_the_ne
 ) -> None:
     """The coding agent discards an answer to a call that it has given up, so nobody has seen what was in it."""
     bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-    assert len((await urgent_inbox(bridge.begin(context("tools/call", 1)))).urgent) == 1
-    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-    bridge.heard(cancelled(1))
-    following = bridge.begin(context("tools/call", 2))
+    assert len((await urgent_inbox(begun(bridge, 1))).urgent) == 1
+    bridge.answered("1")
+    bridge.cancelled("1")
+    following = begun(bridge, 2)
     assert [(mail.message_id, mail.repeated) for mail in (await urgent_inbox(following)).urgent] == [(sent, True)]
     assert hub.state(sent) == "offered"
-    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=2, result={}))
-    later = bridge.begin(context("tools/call", 3))
-    bridge.heard(cancelled("2"))
+    bridge.answered("2")
+    later = begun(bridge, 3)
+    bridge.cancelled("2")
     await later.ask("get_me")
     assert hub.state(sent) == "offered", "it had begun before, and confirmed nothing yet"
     assert [mail.message_id for mail in (await urgent_inbox(later)).urgent] == [sent]
-    bridge.heard(cancelled(3))
-    last = bridge.begin(context("tools/call", 4))
+    bridge.cancelled("3")
+    last = begun(bridge, 4)
     assert [mail.message_id for mail in (await urgent_inbox(last)).urgent] == [sent]
-    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=4, result={}))
-    await bridge.begin(context("tools/call", 5)).ask("get_me")
+    bridge.answered("4")
+    await begun(bridge, 5).ask("get_me")
     assert hub.state(sent) == "delivered"
 
 
@@ -253,28 +240,28 @@ def test_a_cancelled_answer_on_its_way_is_not_confirmed_by_the_next_call(hub: Hu
 
 async def test_a_call_confirms_what_had_left_before_it_came(hub: Hub, pair: tuple[str, str]) -> None:
     bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-    carrying, beside = (bridge.begin(context("tools/call", number)) for number in (1, 2))
+    carrying, beside = (begun(bridge, number) for number in (1, 2))
     assert len((await urgent_inbox(carrying)).urgent) == 1
-    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    bridge.answered("1")
     await beside.ask("get_me")
     assert hub.state(sent) == "offered", "this call came before the answer had left"
-    listing = bridge.begin(context("tools/list", 3))
+    listing = begun(bridge, 3, "tools/list")
     await listing.ask("get_me")
     assert hub.state(sent) == "offered", "this is not the agent's doing"
-    await bridge.begin(context("tools/call", 4)).ask("get_me")
+    await begun(bridge, 4).ask("get_me")
     assert hub.state(sent) == "delivered"
 
 
 async def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pair: tuple[str, str]) -> None:
     away = threading.Event()
     bridge, sent = bridge_of(hub, pair[1], away.is_set), urgent_for(hub, pair)
-    await urgent_inbox(bridge.begin(context("tools/call", 1)))
-    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    await urgent_inbox(begun(bridge, 1))
+    bridge.answered("1")
     away.set()
     with pytest.raises(TocsinError):
-        await bridge.begin(context("tools/call", 2)).ask("get_me")
+        await begun(bridge, 2).ask("get_me")
     away.clear()
-    await bridge.begin(context("tools/call", 3)).ask("get_me")
+    await begun(bridge, 3).ask("get_me")
     assert hub.state(sent) == "delivered"
 
 

@@ -12,9 +12,9 @@ from tests.gateways.mcp.clients import Hub, Way, over_http, text_of
 from tocsin.core.errors import CATALOGUE, Problem
 from tocsin.core.protocol.payloads import PAYLOADS
 from tocsin.gateways.mcp.drafts import DraftArguments
+from tocsin.gateways.mcp.methods import tool_of
 from tocsin.gateways.mcp.refusals import refusal_of
 from tocsin.gateways.mcp.schemas import input_schema
-from tocsin.gateways.mcp.server import tool_of
 from tocsin.gateways.mcp.tools import TOOLS, tool_row
 from tocsin.gateways.mcp.toolsets import TOOLSETS
 from tocsin.wire.table import OPERATIONS
@@ -271,12 +271,11 @@ def test_every_operation_with_a_text_for_models_is_a_tool() -> None:
     assert set(TOOLS) == {name for name, row in OPERATIONS.items() if row.tool} | {"reply_message"}
     for name, tool in TOOLS.items():
         described, row = tool_of(tool), OPERATIONS.get(name, tool)
-        assert described.description == f"{row.summary} {row.tool}"
-        hints = described.annotations
-        assert hints is not None
+        assert described["description"] == f"{row.summary} {row.tool}"
+        hints = described["annotations"]
         reads = row.kind == "question"
-        assert (hints.read_only_hint, hints.destructive_hint) == (reads, row.destructive)
-        assert hints.idempotent_hint is (reads or row.idempotent)
+        assert (hints["readOnlyHint"], hints["destructiveHint"]) == (reads, row.destructive)
+        assert hints["idempotentHint"] is (reads or row.idempotent)
 
 
 def test_the_arguments_of_a_tool_are_the_fields_of_the_request() -> None:

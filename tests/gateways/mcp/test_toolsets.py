@@ -8,7 +8,8 @@ import pytest
 from tests.gateways.mcp.clients import Caller, Hub, over_http, over_stdio
 from tests.loopback import async_client
 from tocsin.core.errors import TocsinError
-from tocsin.gateways.mcp.server import INSTRUCTIONS, tool_of
+from tocsin.gateways.mcp.methods import tool_of
+from tocsin.gateways.mcp.protocol import INSTRUCTIONS
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.gateways.mcp.toolsets import TOOLSETS, Selection, parse_toolsets
 from tocsin.hub.config import load_config
@@ -21,7 +22,7 @@ BY_ROLE = load_config().mcp_toolsets
 def tokens(role: str, *asked: str) -> float:
     """Return the size of what a caller is shown: the tools as they are sent, and the instructions."""
     rows = Selection(BY_ROLE, asked).tools(role)
-    shown = [tool_of(row).model_dump(by_alias=True, exclude_none=True, mode="json") for row in rows]
+    shown = [tool_of(row) for row in rows]
     return len(json.dumps(shown, separators=(",", ":")) + INSTRUCTIONS) / 4
 
 
@@ -42,7 +43,7 @@ def test_every_tool_is_in_a_toolset() -> None:
 
 def test_no_listed_argument_may_be_null() -> None:
     for row in TOOLS.values():
-        text = json.dumps(tool_of(row).input_schema)
+        text = json.dumps(tool_of(row)["inputSchema"])
         assert "null" not in text, row.name
 
 

@@ -28,10 +28,8 @@ from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.priority import VOCABULARY
 from tocsin.wire.socket import Deliver, Hello, Welcome
 
-__all__ = ["CAPABILITIES", "PERMISSION_REQUEST", "Channel"]
+__all__ = ["Channel"]
 
-CAPABILITIES: dict[str, dict[str, Any]] = {"claude/channel": {}, "claude/channel/permission": {}}
-PERMISSION_REQUEST = "notifications/claude/channel/permission_request"
 _NOTIFICATION = "notifications/claude/channel"
 _VERDICT = "notifications/claude/channel/permission"
 _HANDOFF = "tool_permission"
@@ -81,18 +79,12 @@ class Channel:
         #: Requests for approval that are under way, and decisions that came before the answer to one.
         self._asking = 0
         self._early: dict[str, str] = {}
-        self._ready = asyncio.Event()
         self._changed = asyncio.Event()
         self._stale = False
         self._arrived: asyncio.Queue[Deliver] = asyncio.Queue()
 
-    def client_ready(self) -> None:
-        """Note that the coding agent can take notifications."""
-        self._ready.set()
-
     async def run(self) -> None:
         """Stay connected to the hub and announce what waits, until cancelled."""
-        await self._ready.wait()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._stay_connected())
             tasks.create_task(self._announce_arrivals())

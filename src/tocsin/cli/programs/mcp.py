@@ -1,233 +1,170 @@
 """`tocsin mcp`: the tools over stdio, and the bus over HTTP.
 
-A coding agent starts this as a process and speaks MCP with it over stdin and stdout. Every tool call makes new requests
-to the hub with the token as it is then, so it works again after the hub was restarted or the token was rotated. The
-bridge sees when an answer has left, so it confirms deliveries by explicit receipts: a call confirms the messages of the
-answers that had left before it came. An answer may cross the notification that its call is cancelled; the coding agent
-then discards it, so its messages are taken out of what is confirmed, and the next answer carries them.
+A coding agent starts this as a process and speaks MCP with it over stdin and stdout (`stdio`); tool calls become
+requests to the hub (`bridge`). What the tools need is imported in a thread after the handshake was answered.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from threading import Thread
-from typing import Any
-
-import anyio
-import msgspec
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse, NotificationParams
-from pydantic import ConfigDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tocsin.cli.hooks.firings import noted_server
 from tocsin.cli.identity import Identity, identify
-from tocsin.cli.programs.channel import CAPABILITIES, PERMISSION_REQUEST, Channel
-from tocsin.cli.programs.streams import Heard, Watched
-from tocsin.cli.remote import Refused as HttpRefused
-from tocsin.cli.remote import Remote, Unreachable, Unusable
-from tocsin.client.config import client_config
-from tocsin.client.connection.endpoint import transport_to
-from tocsin.client.connection.transport import Transport
-from tocsin.core.errors import Problem, TocsinError, refusal
-from tocsin.core.protocol.envelope import AgentRef
-from tocsin.gateways.mcp.server import Context, build_server
-from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, as_json, limits_of
-from tocsin.gateways.mcp.toolsets import parse_toolsets
-from tocsin.hub.config import load_config
+from tocsin.cli.programs.stdio import Request, StdioServer
+from tocsin.cli.remote import NO_AGENT_TOKEN, Refused, Remote, Unreachable
+from tocsin.gateways.mcp.protocol import METHOD_NOT_FOUND, MethodError
 from tocsin.hub.observability.logs import log_to_stderr
-from tocsin.wire.drafts import Written
-from tocsin.wire.signatures import Signer
-from tocsin.wire.traces import trace_in
 
-__all__ = ["Bridge", "serve_stdio"]
+if TYPE_CHECKING:
+    from tocsin.cli.programs.bridge import Bridge
+    from tocsin.cli.programs.channel import Channel
+    from tocsin.client.connection.transport import Transport
+    from tocsin.gateways.mcp.methods import Method, Toolsets
 
-_NO_TOKEN = "no token: `tocsin mcp` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE, --token-file, --as or a folder with an agent"  # noqa: S105
+__all__ = ["serve_stdio"]
+
+_CHANNEL_CAPABILITIES: dict[str, Any] = {"claude/channel": {}, "claude/channel/permission": {}}
+_PERMISSION_REQUEST = "notifications/claude/channel/permission_request"
 _SHARED = "each message reaches only one of them; give each its own agent, with TOCSIN_TOKEN_FILE"
-#: Maximum receipts in one request.
-_RECEIPTS_MAX = 100
 _log = logging.getLogger("tocsin.mcp")
 
 
-class Bridge:
-    """The state that the tool calls of one coding agent share."""
+class _Place(NamedTuple):
+    """The hub, and the agent in whose name it is called."""
 
-    def __init__(
-        self, remote: Callable[[dict[str, str]], Remote | None], limits: AnswerLimits, toolsets: tuple[str, ...] = ()
-    ) -> None:
-        #: Makes the client of the hub that sends the given headers; returns null without a token.
-        self._remote = remote
-        self.limits = limits
-        #: Toolsets to list; empty for those of the agent's role.
-        self.toolsets = toolsets
-        #: Deliveries of answers that have left and that no call has confirmed yet, by request.
-        self.left: dict[str, list[dict[str, Any]]] = {}
-        #: Deliveries of answers that did not leave: the next answer carries them.
-        self.kept: list[dict[str, Any]] = []
-        #: The calling agent, once known.
-        self.sender: AgentRef | None = None
-        self._running: dict[str, RemoteToolCall] = {}
+    url: str
+    identity: Identity
 
-    def begin(self, context: Context) -> "RemoteToolCall":
-        """Begin the tool call of a request; only a call of a tool confirms earlier answers."""
-        tool_call = RemoteToolCall(self, trace_in(context.meta or {}))
-        if context.method == "tools/call":
-            tool_call.confirms, self.left = self.left, {}
-            tool_call.request = str(context.request_id)
-            self._running[tool_call.request] = tool_call
-        return tool_call
+    def remote(self, trace: dict[str, str]) -> Remote | None:
+        """Return a client of the hub; null without a token or a name."""
+        identity = self.identity
+        if not identity.is_known:
+            return None
+        name = identity.agent or ""
+        return Remote(self.url, identity.token(), agent=name, headers=trace, no_token=identity.missing())
 
-    def heard(self, message: Any) -> None:
-        """Note that the coding agent has cancelled a call, also one whose answer has left."""
-        if not isinstance(message, JSONRPCNotification) or message.method != "notifications/cancelled":
-            return
-        request = str((message.params or {}).get("requestId"))
-        tool_call = self._running.pop(request, None)
-        if tool_call is not None:
-            tool_call.end(received=False)
-        for answers in (self.left, *[running.confirms for running in self._running.values()]):
-            self.kept += [delivery | {"repeated": True} for delivery in answers.pop(request, [])]
 
-    def answered(self, message: Any) -> None:
-        """Note that an answer has left."""
-        if isinstance(message, JSONRPCResponse | JSONRPCError):
-            tool_call = self._running.pop(str(message.id), None)
-            if tool_call is not None:
-                tool_call.end(received=isinstance(message, JSONRPCResponse))
+class _Tools(NamedTuple):
+    """What answers requests after the handshake."""
 
-    async def perform(
-        self, operation: str, arguments: dict[str, Any], envelope: bytes | None, trace: dict[str, str]
-    ) -> Any:
-        """Perform an operation over HTTP; a refusal is raised."""
-        given = {name: value for name, value in arguments.items() if value is not None}
+    methods: "dict[str, Method]"
+    bridge: "Bridge"
+    #: Toolsets by role.
+    toolsets: "Toolsets"
+
+    @classmethod
+    def load(cls, place: _Place, asked: str) -> "_Tools":
+        """Import the tools and read the configuration."""
+        from tocsin.cli.programs.bridge import Bridge
+        from tocsin.gateways.mcp.methods import METHODS
+        from tocsin.gateways.mcp.tool_call import limits_of
+        from tocsin.gateways.mcp.toolsets import parse_toolsets
+        from tocsin.hub.config import load_config
+
+        config = load_config(place.identity.data / "server.yaml")
+        return cls(METHODS, Bridge(place.remote, limits_of(config), parse_toolsets(asked)), config.mcp_toolsets)
+
+
+class _Service:
+    """Serves one coding agent."""
+
+    def __init__(self, place: _Place, toolsets: str, *, channel: bool) -> None:
+        #: Modern versions have no notifications that nobody asked for, so a channel needs the handshake.
+        self.modern = not channel
+        self.experimental: dict[str, Any] = _CHANNEL_CAPABILITIES if channel else {}
+        self._place, self._asked = place, toolsets
+        self._server = StdioServer(self)
+        self._loading: asyncio.Future[_Tools] | None = None
+        self._tools: _Tools | None = None
+        self._channel: asyncio.Future[Channel] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Serve until standard input ends."""
         try:
-            remote = self._remote(trace)
-            if remote is None:
-                raise refusal("E_AUTH_001", _NO_TOKEN, expected="a token of this project")
-            written = None if envelope is None else _signed(remote, envelope)
-            reply = await asyncio.to_thread(remote.ask, operation, given, written)
-            return as_json(reply, self.limits.depth_max)
-        except Unreachable as error:
-            self.sender = None
-            detail = f"{error}. Start one with `tocsin serve`, or set its URL with TOCSIN_URL"
-            raise refusal("E_ROUTING_003", detail) from None
-        except Unusable as error:
-            raise refusal("E_AUTH_001", str(error), expected="a token of this project") from None
-        except HttpRefused as error:
-            self.sender = None
-            raise TocsinError(_problem(error)) from None
-        except RecursionError:
-            raise refusal("E_PROTOCOL_002", "it is nested too deeply to send or show") from None
-
-
-class RemoteToolCall:
-    """One tool call of a coding agent."""
-
-    #: The bridge sees which answers have left.
-    quotes_by_itself = True
-
-    def __init__(self, bridge: Bridge, trace: dict[str, str]) -> None:
-        self.limits = bridge.limits
-        self.toolsets = bridge.toolsets
-        self._bridge = bridge
-        self._trace = trace
-        #: Its number, and the deliveries that had left when it came, by request; they are kept until it has ended.
-        self.request = ""
-        self.confirms: dict[str, list[dict[str, Any]]] = {}
-        self._has_confirmed = False
-        self._deliveries: list[dict[str, Any]] = []
-        self._ended = False
-
-    async def ask(self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None) -> Any:
-        """Perform an operation and return its reply as JSON values."""
-        await self._confirm_left()
-        if operation == "register_agent":
-            self._bridge.sender = None
-        if operation == "fetch_inbox":
-            # It goes on if the call is cancelled, so that the messages that it hands out are accounted for.
-            return await asyncio.shield(asyncio.ensure_future(self._fetch(arguments or {})))
-        return await self._bridge.perform(operation, arguments or {}, envelope, self._trace)
-
-    async def confirm(self, receipt: str) -> None:
-        """Confirm the messages of cursors that the model quotes."""
-        try:
-            await self._bridge.perform("confirm_messages", {"receipt": receipt}, None, {})
-        except TocsinError as error:
-            _log.info("receipts were not delivered: %s", error)
-
-    async def sender(self) -> AgentRef:
-        """Return the calling agent as its envelopes name it."""
-        if self._bridge.sender is None:
-            me = await self.ask("get_me")
-            if me["registered"] is None:
-                return AgentRef(me["agent"], DEFAULT_TYPE)
-            self._bridge.sender = AgentRef(me["agent"], me["registered"]["type"])
-        return self._bridge.sender
-
-    async def role(self) -> str:
-        """Return the role of the calling agent; empty while the hub does not tell."""
-        try:
-            me = await self._bridge.perform("get_me", {}, None, {})
-        except TocsinError:
-            return ""
-        return str(me["role"])
-
-    def end(self, *, received: bool) -> None:
-        """Note that the answer has left, or that it never will: then the next answer carries its messages."""
-        self._ended = True
-        deliveries, self._deliveries = self._deliveries, []
-        if not received:
-            self._bridge.kept += deliveries
-        elif deliveries:
-            self._bridge.left[self.request] = deliveries
-        if not (received and self._has_confirmed):
-            self._bridge.left |= self.confirms
-            self.confirms = {}
-
-    async def _fetch(self, arguments: dict[str, Any]) -> Any:
-        kept, self._bridge.kept = self._bridge.kept, []
-        try:
-            batch = await self._bridge.perform("fetch_inbox", arguments, None, self._trace)
-        except BaseException:
-            self._bridge.kept += kept
-            raise
-        again = {delivery["signal_id"] for delivery in batch["deliveries"]}
-        batch["deliveries"] = [item for item in kept if item["signal_id"] not in again] + batch["deliveries"]
-        self._deliveries += batch["deliveries"]
-        if self._ended:
-            self.end(received=False)
-        return batch
-
-    async def _confirm_left(self) -> None:
-        """Confirm the messages that had left; receipts that fail are sent again with the next call."""
-        if self._has_confirmed:
-            return
-        self._has_confirmed, has_arrived = True, False
-        ids = [delivery["signal_id"] for deliveries in self.confirms.values() for delivery in deliveries]
-        try:
-            for start in range(0, len(ids), _RECEIPTS_MAX):
-                some = ids[start : start + _RECEIPTS_MAX]
-                await self._bridge.perform("confirm_messages", {"message_ids": some}, None, {})
-            has_arrived = True
-        except TocsinError as error:
-            _log.info("receipts were not delivered: %s", error)
+            await self._server.run()
         finally:
-            if not has_arrived:
-                self._bridge.left |= self.confirms
-                self.confirms = {}
+            tasks = [*self._tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _ready(self) -> _Tools:
+        """Return the tools, which are loaded once."""
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(asyncio.to_thread(_Tools.load, self._place, self._asked))
+            Thread(target=_look_for_hub, args=(self._place.url,), daemon=True).start()
+        self._tools = await asyncio.shield(self._loading)
+        return self._tools
 
-def _signed(remote: Remote, envelope: bytes) -> Written:
-    signature = None if remote.token is None else Signer(remote.token).sign(envelope)
-    return Written("", msgspec.Raw(envelope), signature)
+    async def serve(self, request: Request) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Begin the tool call of a request, and return what answers it."""
+        tools = await self._ready()
+        method = tools.methods.get(request.method)
+        if method is None:
+            raise MethodError(METHOD_NOT_FOUND, "Method not found", request.method)
+        tool_call = tools.bridge.begin(request.method, request.key, request.params.get("_meta"))
+        return method(tool_call, tools.toolsets, request.params)
 
+    def cancelled(self, request: str) -> None:
+        """Tell the bridge."""
+        if self._tools is not None:
+            self._tools.bridge.cancelled(request)
 
-def _problem(error: HttpRefused) -> Problem:
-    try:
-        return msgspec.convert(error.problem, Problem)
-    except msgspec.ValidationError:
-        return Problem("E_HUB_001", str(error)[:200])
+    def answered(self, request: str, *, received: bool) -> None:
+        """Tell the bridge."""
+        if self._tools is not None:
+            self._tools.bridge.answered(request, received=received)
+
+    def notified(self, method: str, params: Mapping[str, Any]) -> None:
+        """Open the channel when the client is ready for notifications, and relay its permission prompts."""
+        if not self.experimental:
+            return
+        if method == "notifications/initialized" and self._channel is None:
+            self._channel = asyncio.get_running_loop().create_future()
+            self._start(self._announce(self._channel))
+        elif method == _PERMISSION_REQUEST and self._channel is not None:
+            self._start(self._ask_permission(self._channel, params))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _announce(self, opened: "asyncio.Future[Channel]") -> None:
+        """Run the channel."""
+        bridge = (await self._ready()).bridge
+        from tocsin.cli.programs.channel import Channel
+        from tocsin.client.config import client_config
+        from tocsin.client.connection.endpoint import transport_to
+
+        place = self._place
+
+        def transport() -> "Transport":
+            token = place.identity.token()
+            name = None if token is not None else place.identity.agent
+            return transport_to(place.url, token, name, None, client_config())
+
+        async def notify(method: str, params: dict[str, Any]) -> None:
+            self._server.notify(method, params)
+
+        async def perform(operation: str, arguments: dict[str, Any]) -> Any:
+            return await bridge.perform(operation, arguments, None, {})
+
+        channel = Channel(transport, client_config(), perform, notify)
+        opened.set_result(channel)
+        await channel.run()
+
+    async def _ask_permission(self, opened: "asyncio.Future[Channel]", params: Mapping[str, Any]) -> None:
+        """Relay a permission prompt; unlike other parameters of MCP its are in snake case."""
+        request, *shown = (
+            str(params.get(name, "")) for name in ("request_id", "tool_name", "description", "input_preview")
+        )
+        channel = await asyncio.shield(opened)
+        await channel.ask_permission(request, *shown)
 
 
 def serve_stdio(
@@ -243,29 +180,17 @@ def serve_stdio(
     """Serve MCP over stdin and stdout until stdin ends; nothing else is written to stdout."""
     log_to_stderr(log_level)
     identity = identify(data, agent, token_file)
-    asked, config = parse_toolsets(toolsets), load_config(identity.data / "server.yaml")
-
-    def remote(trace: dict[str, str]) -> Remote | None:
-        if not identity.is_known:
-            return None
-        name = identity.agent or ""
-        return Remote(url, identity.token(), agent=name, headers=trace, no_token=identity.missing())
-
-    Thread(target=_look_for_hub, args=(url,), daemon=True).start()
-    bridge = Bridge(remote, limits_of(config), asked)
-
-    def transport() -> Transport:
-        token = identity.token()
-        return transport_to(url, token, None if token is not None else identity.agent, None, client_config())
-
+    place = _Place(url, identity)
+    if toolsets:
+        _Tools.load(place, toolsets)  # An unknown one is refused at once.
     with noted_server(identity) as others:
         _log_identity(identity, others)
-        _run(bridge, config.mcp_toolsets, transport if channel else None)
+        asyncio.run(_serve(place, toolsets, channel=channel))
 
 
 def _log_identity(identity: Identity, others: list[int]) -> None:
     """Log what is wrong with an identity, and which other processes have the same."""
-    if missing := identity.missing() if identity.is_known else _NO_TOKEN:
+    if missing := identity.missing() if identity.is_known else NO_AGENT_TOKEN:
         _log.warning(missing)
     if identity.instead_of is not None:
         _log.warning("runs as %s (%s), not as %s", identity.agent, identity.source, identity.instead_of)
@@ -274,64 +199,12 @@ def _log_identity(identity: Identity, others: list[int]) -> None:
         _log.warning("%s is served by another `tocsin mcp` too (process %s): %s", identity.key(), named, _SHARED)
 
 
+async def _serve(place: _Place, toolsets: str, *, channel: bool) -> None:
+    await _Service(place, toolsets, channel=channel).run()
+
+
 def _look_for_hub(url: str) -> None:
     try:
         Remote(url, None).get("health")
-    except (Unreachable, HttpRefused) as error:
+    except (Unreachable, Refused) as error:
         _log.warning("%s. The tools report this until one does: start it with `tocsin serve`", error)
-
-
-class PermissionPrompt(NotificationParams):
-    """Parameters of a permission prompt that a coding agent relays; unlike others of MCP they are in snake case."""
-
-    model_config = ConfigDict(alias_generator=None)
-
-    request_id: str
-    tool_name: str = ""
-    description: str = ""
-    input_preview: str = ""
-
-
-def _run(
-    bridge: Bridge, toolsets_by_role: Mapping[str, Sequence[str]], transport: Callable[[], Transport] | None
-) -> None:
-    server = build_server(bridge.begin, toolsets_by_role)
-
-    async def run() -> None:
-        async with stdio_server() as (stdin, outgoing):
-            incoming: Any = Heard(stdin, bridge.heard)
-            if transport is None:
-                watched: Any = Watched(outgoing, bridge.answered)
-                await server.run(incoming, watched, server.create_initialization_options())
-                return
-
-            async def notify(method: str, params: dict[str, Any]) -> None:
-                message = JSONRPCNotification(jsonrpc="2.0", method=method, params=params)
-                await outgoing.send(SessionMessage(message))
-
-            async def perform(operation: str, arguments: dict[str, Any]) -> Any:
-                return await bridge.perform(operation, arguments, None, {})
-
-            channel = Channel(transport, client_config(), perform, notify)
-
-            async def prompted(context: Context, params: PermissionPrompt) -> None:
-                await channel.ask_permission(
-                    params.request_id, params.tool_name, params.description, params.input_preview
-                )
-
-            def sent(message: Any) -> None:
-                # The first answer is that to the handshake: from then on the client takes notifications.
-                channel.client_ready()
-                bridge.answered(message)
-
-            server.add_notification_handler(PERMISSION_REQUEST, PermissionPrompt, prompted)
-            watched = Watched(outgoing, sent)
-            options = server.create_initialization_options(experimental_capabilities=CAPABILITIES)
-            announcing = asyncio.ensure_future(channel.run())
-            try:
-                await server.run(incoming, watched, options)
-            finally:
-                announcing.cancel()
-                await asyncio.gather(announcing, return_exceptions=True)
-
-    anyio.run(run)

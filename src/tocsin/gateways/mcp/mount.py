@@ -37,8 +37,7 @@ from tocsin.hub.service import Hub
 from tocsin.wire.traces import trace_in
 
 if TYPE_CHECKING:
-    from tocsin.gateways.mcp.library import Library
-    from tocsin.gateways.mcp.server import Context
+    from tocsin.gateways.mcp.library import Context, Library
 
 __all__ = ["ENDPOINTS", "PATH", "mcp_route"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from tocsin.core.errors import CATALOGUE, Entry, Problem
-from tocsin.gateways.problems import HTTP_ENTRIES
+from tocsin.wire.problems import HTTP_ENTRIES
 
 __all__ = ["INTERNAL_ERROR", "Refusal", "refusal_lines", "refusal_of"]
 

@@ -1,12 +1,14 @@
 """The interface between tools and the bus, and the limits of an answer."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from tocsin.core.protocol.envelope import AgentRef
 from tocsin.core.protocol.parsing import has_brackets
-from tocsin.hub.config import ServerConfig
+
+if TYPE_CHECKING:
+    from tocsin.hub.config import ServerConfig
 
 __all__ = ["DEFAULT_TYPE", "AnswerLimits", "ToolCall", "as_json", "limit_depth", "limits_of"]
 
@@ -29,7 +31,7 @@ class AnswerLimits(msgspec.Struct, frozen=True):
     depth_max: int
 
 
-def limits_of(config: ServerConfig) -> AnswerLimits:
+def limits_of(config: "ServerConfig") -> AnswerLimits:
     """Return the limits that a hub's configuration sets."""
     return AnswerLimits(
         config.mcp_urgent_max,

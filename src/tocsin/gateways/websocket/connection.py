@@ -22,7 +22,6 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import Reply
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.gateways.identity import check_again
-from tocsin.gateways.problems import HTTP_ENTRIES
 from tocsin.gateways.websocket.counters import SocketMetrics
 from tocsin.gateways.websocket.fair_queue import FairQueue
 from tocsin.gateways.websocket.frames import Frames
@@ -38,7 +37,7 @@ from tocsin.hub.config import SocketConfig
 from tocsin.hub.operations import Call, in_first_version, perform, speaks_first_version
 from tocsin.hub.service import Hub
 from tocsin.wire import socket as wire
-from tocsin.wire.problems import document_of
+from tocsin.wire.problems import HTTP_ENTRIES, document_of
 from tocsin.wire.signatures import arguments_body
 
 __all__ = ["GOING_AWAY", "Connection"]
