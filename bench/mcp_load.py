@@ -22,12 +22,12 @@ class McpAgent:
     async def send(self, recipient: str, payload: dict[str, Any]) -> str:
         """Send a message and return its id."""
         arguments = {"to": recipient, "type": "TaskAssigned", "payload": payload}
-        return str((await self._call("send_message", arguments))["message_id"])
+        return str((await self._call("post_message", arguments))["receipt"]["signal_id"])
 
     async def fetch(self) -> list[str]:
         """Fetch waiting messages and return their ids."""
         answer = await self._call("fetch_inbox", {"receipt": self._cursor})
-        self._cursor = answer["inbox"]["cursor"]
+        self._cursor = answer.get("inbox", {}).get("cursor", "")
         return [message["message_id"] for message in answer["messages"]]
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -259,7 +259,7 @@ def mcp() -> str:
         schema, reads = input_schema(tool), tool.kind == "question"
         hints = {"reads only": reads, "safe to repeat": reads or tool.idempotent, "can undo": tool.destructive}
         said = ", ".join(hint for hint, holds in hints.items() if holds) or "changes something each time"
-        sets = ", ".join(f"`{name}`" for name, tools in TOOLSETS.items() if tool.name in tools)
+        sets = ", ".join(f"`{name}`" for name, tools in TOOLSETS.items() if tool.tool_name in tools)
         said = f"*{said[0].upper()}{said[1:]}. Toolset: {sets}.*"
         parts += [f"### `{name}`", "", description_of(tool), "", said, ""]
         if schema["properties"]:

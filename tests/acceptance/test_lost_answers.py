@@ -50,7 +50,7 @@ def drained(answer: Any) -> tuple[list[str], str]:
 
 def fetched(answer: Any) -> tuple[list[str], str]:
     content = answer["result"]["structuredContent"]
-    return [mail["message_id"] for mail in content["messages"]], content["inbox"].get("cursor", "")
+    return [mail["message_id"] for mail in content["messages"]], content.get("inbox", {}).get("cursor", "")
 
 
 @contextmanager

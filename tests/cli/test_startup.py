@@ -1,5 +1,6 @@
 """What the command line does not import, and that it works the same without it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -34,7 +35,7 @@ finally:
 """
 
 
-def imported(*words: str, url: str = "", token: str = "") -> set[str]:
+def imported(*words: str, url: str = "", token: str = "", given: str = "") -> set[str]:
     """Run the command line in a process of its own, and return the modules that it imported."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
     environment |= {"TOCSIN_URL": url, "TOCSIN_TOKEN": token} if url else {}
@@ -42,6 +43,7 @@ def imported(*words: str, url: str = "", token: str = "") -> set[str]:
         [sys.executable, "-c", CODE, *words],
         capture_output=True,
         text=True,
+        input=given,
         check=False,
         timeout=PATIENCE_S,
         env=environment,
@@ -71,6 +73,16 @@ def test_a_command_imports_nothing_slow(words: tuple[str, ...], hub: RunningHub)
     loaded = imported(*words, url=hub.url, token=made["token"])
     assert "tocsin.wire.table" in loaded
     assert loaded & (SLOW | {"tocsin.hub", "tocsin.journal", "tocsin.client", "tocsin.lab"}) == set()
+
+
+def test_the_handshake_of_mcp_imports_nothing_slow() -> None:
+    """Coding agents start a turn without a server that takes long to answer it."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    loaded = imported("mcp", given=json.dumps(asked) + "\n")
+    assert "tocsin.gateways.mcp.protocol" in loaded
+    slow = SLOW - {"asyncio"} | {"http.client", "tocsin.wire", "tocsin.client", "tocsin.gateways.mcp.tools"}
+    assert loaded & slow == set()
 
 
 def test_a_hub_imports_the_library_of_mcp_when_a_client_calls(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 __all__ = [
     "AGENT_OF_A_FOLDER",
     "CHANNEL_IGNORED",
-    "CHANNEL_MODERN",
     "CODEX_WORKTREE",
     "FIRST_REQUEST",
     "GEMINI_RUNS_NO_HOOKS",
@@ -36,5 +35,4 @@ GEMINI_SUB_FOLDER = _defect("Gemini CLI reads a project's settings only in the f
 CODEX_WORKTREE = _defect("Codex reads hooks of a worktree from the main checkout, so no check runs")
 AGENT_OF_A_FOLDER = _defect("the agent that a folder names wins over the token of a process")
 CHANNEL_IGNORED = _defect("a channel that the client ignores counts as a way to the agent")
-CHANNEL_MODERN = _defect("the channel is not declared to a client that negotiates the protocol of 2026, which has none")
 TMUX_PASTE = _defect("the waker types text and Enter at once, which the terminal takes as a paste and does not submit")

@@ -6,14 +6,12 @@ import pytest
 
 from tests.clients.drivers import Claude
 from tests.clients.ground import Ground
-from tests.clients.known import CHANNEL_IGNORED, CHANNEL_MODERN
+from tests.clients.known import CHANNEL_IGNORED
 from tests.clients.model import Call, Say
 
 pytestmark = pytest.mark.only("claude")
 _OPTION = ("--dangerously-load-development-channels", "server:tocsin")
 _LOCAL = "I am using this for local development"
-#: The first version that negotiates a protocol without notifications that nobody asked for.
-_MODERN = (2, 1, 327)
 #: Seconds in which an announcement starts a turn that calls a tool.
 _TURN_S = 30.0
 #: Seconds for which a way that does not work may still be named, after the last announcement.
@@ -21,10 +19,8 @@ _NAMED_S = 15.0
 
 
 @pytest.mark.capability("the channel starts a turn of an idle client")
-def test_the_channel_starts_a_turn(ground: Ground, dev: Claude, request: pytest.FixtureRequest) -> None:
+def test_the_channel_starts_a_turn(ground: Ground, dev: Claude) -> None:
     """The account has the feature: its gate is in the client's cache, and the person confirms the warning."""
-    if tuple(int(part) for part in dev.installed.version.split(".")) >= _MODERN:
-        request.applymarker(CHANNEL_MODERN)
     dev.enable_channels()
     dev.connect("--channel")
     terminal = dev.open(*_OPTION)

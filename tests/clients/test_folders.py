@@ -157,7 +157,7 @@ def test_a_token_of_its_own(ground: Ground, dev: Client, installed: Installed) -
     client_of(installed, ground, "lead").connect()
     urgent = ground.send("dev", "lead", "Only the lead may read this.", "Blocking")
     ground.model.script(
-        "dev", Call("send_message", {"to": "lead", "text": "Who am I?"}), dev.shell("true"), Say("done")
+        "dev", Call("post_message", {"to": "lead", "text": "Who am I?"}), dev.shell("true"), Say("done")
     )
     dev.run("Begin.", TOCSIN_TOKEN_FILE=str(ground.data / "tokens" / "dev.token"))
     [sent] = ground.ask("messages", "find", "--q", "Who am I")["items"]

@@ -13,7 +13,7 @@ from tests.clients.model import Call, Request, Say
 def test_fetches_and_sends(ground: Ground, dev: Client) -> None:
     dev.connect()
     message = ground.send("lead", "dev", 'The "price" of an empty cart\nis wrong: mend price.py.')
-    answer = Call("send_message", {"to": "lead", "text": "It is mended."})
+    answer = Call("post_message", {"to": "lead", "text": "It is mended."})
     ground.model.script("dev", Call("fetch_inbox"), answer, Say("done"))
     assert "done" in dev.run("Look into your inbox.").stdout
     assert [one.message_id for one in ground.received("dev")] == [message]
@@ -28,11 +28,34 @@ def test_results_carry_urgent_messages(ground: Ground, dev: Client) -> None:
 
     def ask_again(_: Request) -> Call:
         ground.send("lead", "dev", "Stop: the price list is wrong.", "Critical")
-        return Call("list_agents")
+        return Call("list_team")
 
-    ground.model.script("dev", Call("list_agents"), ask_again, Say("done"))
+    ground.model.script("dev", Call("list_team"), ask_again, Say("done"))
     dev.run("Who is there?")
-    assert "Stop: the price list is wrong." in ground.model.of("dev")[-1].result_of("list_agents")
+    shown = ground.model.of("dev")[-1].result_of("list_team")
+    assert "Stop: the price list is wrong." in shown
+    assert "URGENT (Critical), 1 delivered with this answer" in shown
+
+
+@pytest.mark.capability("a receipt that the model reads has at most 340 characters")
+def test_a_receipt_is_short(ground: Ground, dev: Client) -> None:
+    dev.connect()
+    ground.model.script("dev", Call("post_message", {"to": "lead", "text": "It is mended."}), Say("done"))
+    dev.run("Tell the lead.")
+    shown = ground.model.of("dev")[-1].result_of("post_message")
+    [arrived] = ground.ask("--as", "lead", "inbox")["items"]
+    receipt = shown[shown.find('{"receipt"') :] if '{"receipt"' in shown else shown
+    assert arrived["message_id"] in receipt
+    assert len(receipt) <= 340
+
+
+@pytest.mark.only("claude", "codex")
+@pytest.mark.capability("instructions name the tools by the names that the client lists")
+def test_instructions_name_the_tools_in_full(ground: Ground, dev: Client) -> None:
+    dev.connect()
+    ground.model.script("dev", Call("fetch_inbox"), Say("done"))
+    dev.run("Look into your inbox.")
+    assert "Call mcp__tocsin__fetch_inbox first" in ground.model.text("dev")
 
 
 @pytest.mark.only("codex")

@@ -172,13 +172,13 @@ class McpInterface(HttpInterface):
     async def call(
         self, agent: str, operation: Operation, arguments: dict[str, Any], envelope: dict[str, Any] | None
     ) -> Answer:
-        if operation.name not in TOOLS or envelope is not None or operation.name == "fetch_inbox":
+        if operation.tool_name not in TOOLS or envelope is not None or operation.name == "fetch_inbox":
             return await super().call(agent, operation, arguments, envelope)
         request = {
             "jsonrpc": "2.0",
             "id": 1,
             "method": "tools/call",
-            "params": {"name": operation.name, "arguments": arguments},
+            "params": {"name": operation.tool_name, "arguments": arguments},
         }
         headers = self.headers(agent) | {"Accept": "application/json, text/event-stream"}
         response = await self.client.post("/mcp", json=request, headers=headers)
@@ -188,7 +188,8 @@ class McpInterface(HttpInterface):
             answer = _refusal(content.get("problem", content))
             # Tools name an argument without the path of a JSON document.
             return Answer(code=answer.code, field=None if answer.field is None else f"$.{answer.field}")
-        content.pop("inbox", None)
+        for name in ("inbox", "note"):
+            content.pop(name, None)
         return Answer(content["items"] if get_origin(operation.reply) is list else content)
 
 

@@ -36,7 +36,9 @@ __all__ = [
 ]
 
 #: What `tocsin mcp` says without a token.
-NO_AGENT_TOKEN = "no token: `tocsin mcp` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE, --token-file or --as"  # noqa: S105
+NO_AGENT_TOKEN = (
+    "no token: `tocsin mcp` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE, --token-file, --as or a folder with an agent"  # noqa: S105
+)
 #: Default URL of a hub.
 DEFAULT_URL = "http://127.0.0.1:7077"
 _TIMEOUT_S = 60.0

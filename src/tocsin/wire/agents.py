@@ -205,6 +205,7 @@ OPERATIONS = (
         reply=NamedPage[AgentRecord],
         http="GET /v1/agents",
         tag="agents",
+        tool_name="list_team",
         tool="An agent that is not available reads its messages when it is back.",
     ),
     Operation(

@@ -135,7 +135,9 @@ OPERATIONS = (
         reply=SendReply,
         http="POST /v1/messages",
         tag="messages",
-        tool="The receipt means that it is stored, not read. An answer comes to your inbox. Use the lowest priority "
+        tool_name="post_message",
+        tool="The receipt means that it is stored, not read; its signal_id is the message_id. An answer comes to your "
+        "inbox. Use the lowest priority "
         "that serves. To answer a message, use reply_message.",
     ),
     Operation(

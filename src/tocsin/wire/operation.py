@@ -68,6 +68,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     where: Where = Where.ANYWHERE
     #: What else an MCP client must know to use it; it is a tool only if this is set.
     tool: str = ""
+    #: Name of the tool, where coding agents have a tool of their own with the operation's name.
+    tool_name: str = ""
     #: Whether the same call again changes nothing more.
     idempotent: bool = False
     #: Whether it can undo or discard something.
@@ -79,6 +81,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         """Fill in summary and kind from the request."""
         if not self.summary:
             msgspec.structs.force_setattr(self, "summary", (self.request.__doc__ or "").split("\n")[0])
+        if not self.tool_name:
+            msgspec.structs.force_setattr(self, "tool_name", self.name)
         if not self.kind:
             kind = "command" if issubclass(self.request, CommandBase) else "question"
             msgspec.structs.force_setattr(self, "kind", kind)

@@ -34,16 +34,17 @@ class McpDriver(Driver):
         assert isinstance(result, CallToolResult)
         content = result.structured_content
         assert isinstance(content, dict)
-        self._keep(content["inbox"]["urgent"])
-        if "cursor" in content["inbox"]:
-            self._cursors.append(content["inbox"]["cursor"])
+        inbox = content.get("inbox", {})
+        self._keep(inbox.get("urgent", []))
+        if "cursor" in inbox:
+            self._cursors.append(inbox["cursor"])
         if result.is_error:
             raise Refused(content["problem"])
         return content
 
     async def send(self, receiver: str, letter: Letter) -> dict[str, Any]:
         sent = await self.call(
-            "send_message",
+            "post_message",
             to=receiver,
             type=letter.message_type,
             payload=letter.payload,

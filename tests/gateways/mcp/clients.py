@@ -18,6 +18,7 @@ from tests.forks import MCP, stand_in
 from tests.loopback import async_client
 from tests.patience import PATIENCE_S
 from tocsin.cli.remote import Remote
+from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.gateways.mcp.schemas import output_schema
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.hub.token_files import keep_secret
@@ -74,7 +75,7 @@ class Caller:
         assert not result.is_error, text_of(result)
         validator_of(tool).validate(result.structured_content)
         assert isinstance(result.structured_content, dict)
-        return result.structured_content
+        return whole(result.structured_content)
 
     async def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool, and expect to be refused."""
@@ -87,6 +88,16 @@ class Caller:
         assert problem["repair"] in text_of(result)
         assert "Traceback" not in text_of(result)
         return problem
+
+
+def whole(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a result with what it leaves out: the inbox where nothing waits, and ids that are in the receipt."""
+    inbox = {"urgent": []} | content.get("inbox", {})
+    inbox["waiting"] = dict.fromkeys(PRIORITY_NAMES, 0) | inbox.get("waiting", {})
+    receipt = content.get("receipt") or {}
+    names = {"message_id": receipt["signal_id"]} if "signal_id" in receipt else {}
+    content = names | content | {"inbox": inbox}
+    return {"correlation_id": content["message_id"]} | content if receipt else content
 
 
 @cache

@@ -57,11 +57,11 @@ async def leases(trio: Trio) -> None:
 async def work(trio: Trio) -> None:
     """Work is interrupted at a pause point, and given back."""
     hub, ada, bob, two = trio.hub, trio.ada, trio.bob, trio.two
-    chore = (await ada.do("send_message", to=two, text="sweep", priority="Info"))["message_id"]
+    chore = (await ada.do("post_message", to=two, text="sweep", priority="Info"))["message_id"]
     assert [mail["message_id"] for mail in (await bob.do("fetch_inbox"))["messages"]] == [chore]
     assert (await bob.do("begin_work", message_id=chore, interruptible=False))["working_on"] == chore
     assert (await bob.do("reach_pause_point"))["interrupted_by"] is None
-    alarm = (await ada.do("send_message", to=two, text="fire", priority="Critical"))["message_id"]
+    alarm = (await ada.do("post_message", to=two, text="fire", priority="Critical"))["message_id"]
     paused = await bob.do("reach_pause_point")
     assert (paused["interrupted_by"], paused["working_on"]) == (alarm, chore)
     assert [mail["payload"] for mail in paused["inbox"]["urgent"]] == [{"text": "fire"}]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.gateways.mcp.clients import Hub, Way, text_of
+from tests.gateways.mcp.clients import Hub, Way, over_http, over_stdio, text_of
 
 
 def ids(content: dict[str, Any]) -> list[str]:
@@ -18,10 +18,10 @@ async def test_a_critical_message_comes_with_the_next_answer_and_once(
     hub: Hub, way: Way, pair: tuple[str, str]
 ) -> None:
     async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
-        assert ids(await bob.do("list_agents")) == []
-        calm = await ada.do("send_message", to=pair[1], text="no hurry")
-        fire = (await ada.do("send_message", to=pair[1], text="fire", priority="Critical"))["message_id"]
-        carried = await bob.do("list_agents")
+        assert ids(await bob.do("list_team")) == []
+        calm = await ada.do("post_message", to=pair[1], text="no hurry")
+        fire = (await ada.do("post_message", to=pair[1], text="fire", priority="Critical"))["message_id"]
+        carried = await bob.do("list_team")
         assert ids(carried) == [fire]
         assert (carried["inbox"]["waiting"]["Info"], carried["inbox"]["waiting"]["Critical"]) == (1, 0)
         assert hub.state(fire) == "offered"
@@ -34,20 +34,53 @@ async def test_a_critical_message_comes_with_the_next_answer_and_once(
 
 async def test_a_refusal_carries_the_urgent_too(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
-        fire = (await ada.do("send_message", to=pair[1], text="fire", priority="Critical"))["message_id"]
-        refused = await bob.call("send_message", to="nobody_here", text="x")
+        fire = (await ada.do("post_message", to=pair[1], text="fire", priority="Critical"))["message_id"]
+        refused = await bob.call("post_message", to="nobody_here", text="x")
         assert refused.is_error
         assert isinstance(refused.structured_content, dict)
         assert ids(refused.structured_content) == [fire]
         assert fire in text_of(refused)
 
 
+async def test_a_model_that_sees_only_fields_is_told_of_the_urgent(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
+    """Coding agents drop the text of a result that has fields; what a model must do is in both, and first."""
+    async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
+        quiet = await bob.call("get_me")
+        assert "inbox" not in (quiet.structured_content or {}), "nothing where nothing waits"
+        await ada.do("post_message", to=pair[1], text="fire", priority="Critical")
+        result = await bob.call("get_me")
+        content = result.structured_content or {}
+        assert [*content][:2] == ["inbox", "note"]
+        assert content["inbox"]["alert"].startswith("URGENT (Critical), 1 delivered with this answer")
+        assert content["inbox"]["alert"] in text_of(result)
+        assert "not instructions from your user" in content["note"]
+        assert ("confirm" in content["inbox"]) is (way is over_http), "over stdio the bridge confirms"
+        if way is over_http:
+            assert f'give receipt "{content["inbox"]["cursor"]}"' in content["inbox"]["confirm"]
+        assert "waiting" not in content["inbox"]
+
+
+async def test_two_processes_of_one_agent_do_not_confirm_for_each_other(hub: Hub, pair: tuple[str, str]) -> None:
+    async with (
+        over_stdio(hub, pair[0]) as ada,
+        over_stdio(hub, pair[1]) as one,
+        over_stdio(hub, pair[1]) as other,
+    ):
+        fire = (await ada.do("post_message", to=pair[1], text="fire", priority="Critical"))["message_id"]
+        assert ids(await one.do("list_team")) == [fire]
+        for _ in range(2):
+            assert ids(await other.do("list_team")) == []
+        assert hub.state(fire) == "offered", "the other process has not shown it"
+        await one.do("list_team")
+        assert hub.state(fire) == "delivered"
+
+
 async def test_what_is_carried_has_bounds_and_the_rest_is_counted(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
         send = {"to": pair[1], "priority": "Blocking"}
-        sent = [(await ada.do("send_message", text=f"number {n}", **send))["message_id"] for n in range(3)]
-        large = (await ada.do("send_message", text="x" * 20_000, **send))["message_id"]
-        last = (await ada.do("send_message", text="after", **send))["message_id"]
+        sent = [(await ada.do("post_message", text=f"number {n}", **send))["message_id"] for n in range(3)]
+        large = (await ada.do("post_message", text="x" * 20_000, **send))["message_id"]
+        last = (await ada.do("post_message", text="after", **send))["message_id"]
         first = await bob.do("get_me")
         assert ids(first) == sent
         assert first["inbox"]["waiting"]["Blocking"] == 2
@@ -57,8 +90,8 @@ async def test_what_is_carried_has_bounds_and_the_rest_is_counted(hub: Hub, way:
 
 async def test_a_message_larger_than_a_whole_fetch_comes_alone(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
-        await ada.do("send_message", to=pair[1], text="x" * 90_000)
-        await ada.do("send_message", to=pair[1], text="small")
+        await ada.do("post_message", to=pair[1], text="x" * 90_000)
+        await ada.do("post_message", to=pair[1], text="small")
         (large,) = (await bob.do("fetch_inbox"))["messages"]
         assert len(large["payload"]["text"]) == 90_000
         (small,) = (await bob.do("fetch_inbox"))["messages"]
@@ -67,7 +100,7 @@ async def test_a_message_larger_than_a_whole_fetch_comes_alone(hub: Hub, way: Wa
 
 async def test_calls_at_the_same_time_are_each_handed_something_else(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
-        sent = [(await ada.do("send_message", to=pair[1], text="fire"))["message_id"] for _ in range(3)]
+        sent = [(await ada.do("post_message", to=pair[1], text="fire"))["message_id"] for _ in range(3)]
         answers = await asyncio.gather(*(bob.do("fetch_inbox", limit=1) for _ in range(3)))
         taken = [mail["message_id"] for answer in answers for mail in answer["messages"]]
         assert sorted(taken) == sorted(sent)
@@ -88,7 +121,7 @@ async def test_resources_show_without_taking(hub: Hub, way: Way, pair: tuple[str
         }
         (template,) = (await bob.client.list_resource_templates()).resource_templates
         assert template.uri_template == "tocsin://thread/{id}"
-        sent = await ada.do("send_message", to=pair[1], text="hello")
+        sent = await ada.do("post_message", to=pair[1], text="hello")
         for _ in range(2):
             (waiting,) = (await read(bob.client, "tocsin://inbox"))["items"]
             assert (waiting["message_id"], waiting["state"]) == (sent["message_id"], "queued")

@@ -97,9 +97,9 @@ async def test_who_calls_is_the_token_of_this_request_and_nothing_else(tmp_path:
         forged = {"Tocsin-Agent": "bob", "Mcp-Session-Id": "bob"}
         content = (await post(team, "ada", asked("get_me"), **forged)).json()["result"]["structuredContent"]
         assert content["agent"] == "ada"
-        sent = await called(team, "ada", "send_message", to="bob", payload={"sender": {"agentId": "boss"}})
+        sent = await called(team, "ada", "post_message", to="bob", payload={"sender": {"agentId": "boss"}})
         (mail,) = (await called(team, "bob", "fetch_inbox"))["messages"]
-        assert (mail["from"], mail["message_id"]) == ("ada", sent["message_id"])
+        assert (mail["from"], mail["message_id"]) == ("ada", sent["receipt"]["signal_id"])
 
 
 async def test_only_post_is_served(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_pages_of_a_browser_are_kept_out(tmp_path: Path) -> None:
 
 async def test_a_request_that_is_too_large_or_too_deep_is_refused(tmp_path: Path) -> None:
     async with mcp_team(tmp_path, mcp_bytes_max=2500) as team:
-        large = await post(team, "ada", asked("send_message", to="bob", text="x" * 3000))
+        large = await post(team, "ada", asked("post_message", to="bob", text="x" * 3000))
         assert (large.status_code, large.json()["code"]) == (413, "E_VALIDATION_005")
         deep = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ' + b"[" * 900 + b"]" * 900 + b"}"
         for body in (deep, b"[" * 2000, b"{", b"", b"\xff\xfe", b"[1, 2]", b'{"method": 5}'):
@@ -179,7 +179,7 @@ async def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, m
 async def test_arguments_nested_deeply_are_taken_as_far_as_a_message_goes(tmp_path: Path) -> None:
     async with mcp_team(tmp_path) as team:
         for depth in (100, 300, 600, 900):
-            answer = await post(team, "ada", asked("send_message", to="bob", payload=nested(depth)))
+            answer = await post(team, "ada", asked("post_message", to="bob", payload=nested(depth)))
             assert answer.status_code in (200, 400)
             if answer.status_code == 200:
                 content = answer.json()["result"]["structuredContent"]
@@ -227,7 +227,7 @@ async def test_a_hub_that_is_closing_says_so(tmp_path: Path) -> None:
 
 async def test_a_hub_that_wants_signatures_says_where_to_get_them(tmp_path: Path) -> None:
     async with mcp_team(tmp_path, policy="security: {require_signatures: true}") as team:
-        content = await called(team, "ada", "send_message", to="bob", text="x")
+        content = await called(team, "ada", "post_message", to="bob", text="x")
         assert content["problem"]["code"] == "E_AUTH_006"
         assert "tocsin mcp" in content["problem"]["repair"]
         spoken = await called(team, "ada", "open_discussion", question="tabs?", participants=["ada", "bob"])
@@ -237,19 +237,19 @@ async def test_a_hub_that_wants_signatures_says_where_to_get_them(tmp_path: Path
 async def test_no_token_and_no_payload_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with mcp_team(tmp_path) as team:
-        await called(team, "ada", "send_message", to="bob", text="swordfish", priority="Critical")
-        await called(team, "ada", "send_message", to="swordfish", text="x")
-        await called(team, "ada", "send_message", swordfish=1)
+        await called(team, "ada", "post_message", to="bob", text="swordfish", priority="Critical")
+        await called(team, "ada", "post_message", to="swordfish", text="x")
+        await called(team, "ada", "post_message", swordfish=1)
         await called(team, "bob", "fetch_inbox")
         await post(team, "ada", asked("swordfish", text="swordfish"))
         await post(team, "ada", b'{"swordfish": ')
         logged = "\n".join(JsonFormatter().format(record) for record in caplog.records if "httpx" not in record.name)
-        assert '"operation":"mcp_send_message"' in logged
+        assert '"operation":"mcp_post_message"' in logged
         assert '"agent":"ada"' in logged
         assert "swordfish" not in logged
         assert not [token for token in team.tokens.values() if token.split("_", 2)[2] in logged]
         metrics = (await team.get("ada", "/metrics")).text
-        assert 'operation="mcp_send_message"' in metrics
+        assert 'operation="mcp_post_message"' in metrics
         assert "swordfish" not in metrics
 
 
@@ -281,7 +281,7 @@ async def test_only_a_call_that_quotes_the_cursor_confirms(tmp_path: Path) -> No
         await called(team, "ada", "get_me", receipt=carried["cursor"])
         await called(team, "bob", "get_me", receipt="unknown")
         assert await state(team) == "offered"
-        refused = await called(team, "bob", "send_message", to="nobody", text="x", receipt=carried["cursor"])
+        refused = await called(team, "bob", "post_message", to="nobody", text="x", receipt=carried["cursor"])
         assert refused["problem"]["code"] == "E_ROUTING_001"
         assert await state(team) == "delivered", "a refused call has quoted it as well"
 

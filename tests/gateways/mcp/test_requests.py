@@ -21,7 +21,7 @@ async def test_an_answer_is_in_the_result(hub: Hub, pair: tuple[str, str], way: 
     async with way(hub, one) as ada, over_http(hub, two) as bob:
         asking = asyncio.create_task(ada.do("send_request", to=two, text="ready?", priority="Blocking"))
         request = await asked(bob, by=one)
-        await ada.do("send_message", to=one, text="a note to myself", priority="Critical")
+        await ada.do("post_message", to=one, text="a note to myself", priority="Critical")
         await bob.do("reply_message", message_id=request, text="yes")
         answered = await asking
         assert (answered["state"], answered["request"], answered["problem"]) == ("answered", request, None)
@@ -73,7 +73,7 @@ async def test_what_will_not_be_answered_says_so_and_what_to_do(hub: Hub, pair: 
 
         nobody = await ada.refused("send_request", to=f"{one}.nobody", text="?")
         assert (nobody["code"], nobody["field"]) == ("E_ROUTING_001", "to")
-        assert "list_agents" in nobody["repair"]
+        assert "list_team" in nobody["repair"]
         assert (await ada.refused("send_request", to=one, text="?"))["field"] == "to"
         assert (await ada.refused("send_request", to=two, wait_s=600))["field"] == "wait_s"
 

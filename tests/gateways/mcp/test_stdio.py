@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 from tests.cli.processes import COMMAND
 from tests.envelopes import envelope
 from tests.forks import MCP, stand_in
-from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio
+from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio, whole
 from tests.loopback import async_client
 from tocsin.cli.programs.bridge import Bridge, RemoteToolCall
 from tocsin.cli.remote import Remote
@@ -48,6 +48,73 @@ async def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_a
     assert (nobody.is_error, problem["code"], "TOCSIN_TOKEN" in problem["detail"]) == (True, "E_AUTH_001", True)
 
 
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+def answers_to(cwd: Path, options: list[str], *requests: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Send requests in one piece, and return the answers; standard input ends directly after them."""
+    asked = [{"jsonrpc": "2.0", "id": n, "method": method, "params": p} for n, (method, p) in enumerate(requests)]
+    done = subprocess.run(  # noqa: S603
+        [*stand_in(["tocsin"], MCP), "--url", "http://127.0.0.1:1", "mcp", *options],
+        input="".join(json.dumps(message) + "\n" for message in asked),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=cwd,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["id"] for answer in found] == [*range(len(requests))]
+    return found
+
+
+def test_a_channel_is_declared_by_the_handshake_and_not_negotiated_without_one(tmp_path: Path) -> None:
+    """Versions without a handshake have no notifications that nobody asked for, so the client must fall back."""
+    discover = ("server/discover", {"_meta": MODERN})
+    refused, accepted = answers_to(tmp_path, ["--channel"], discover, ("initialize", HELLO))
+    assert refused["error"]["code"] == -32601
+    experimental = accepted["result"]["capabilities"]["experimental"]
+    assert set(experimental) == {"claude/channel", "claude/channel/permission"}
+    discovered, refused = answers_to(tmp_path, [], discover, ("initialize", HELLO))
+    assert discovered["result"]["supportedVersions"] == ["2026-07-28"]
+    assert discovered["result"]["resultType"] == "complete"
+    assert "experimental" not in discovered["result"]["capabilities"]
+    assert "error" in refused, "a connection has one version"
+    (accepted,) = answers_to(tmp_path, [], ("initialize", HELLO | {"protocolVersion": "2099-01-01"}))
+    assert (accepted["result"]["protocolVersion"], "experimental" in accepted["result"]["capabilities"]) == (
+        "2025-11-25",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("meta", "code"),
+    [
+        (MODERN | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}, -32022),
+        ({"io.modelcontextprotocol/protocolVersion": "2026-07-28"}, -32602),
+        ({}, -32602),
+    ],
+    ids=["version", "capabilities", "neither"],
+)
+def test_a_request_of_a_modern_connection_names_a_version_that_is_served(
+    tmp_path: Path, meta: dict[str, Any], code: int
+) -> None:
+    _, refused = answers_to(tmp_path, [], ("server/discover", {"_meta": MODERN}), ("tools/list", {"_meta": meta}))
+    assert refused["error"]["code"] == code
+
+
+def test_nothing_is_served_before_the_handshake(tmp_path: Path) -> None:
+    early, pong, accepted, unknown = answers_to(
+        tmp_path, [], ("tools/list", {}), ("ping", {}), ("initialize", HELLO), ("server/discover", {})
+    )
+    assert (early["error"]["code"], pong["result"], unknown["error"]["code"]) == (-32602, {}, -32601)
+    assert accepted["result"]["serverInfo"]["name"] == "tocsin"
+
+
 async def test_a_token_that_ends_is_said_so_and_a_new_one_is_found(hub: Hub, pair: tuple[str, str]) -> None:
     async with over_stdio(hub, pair[0]) as ada:
         await ada.do("get_me")
@@ -66,15 +133,15 @@ async def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
         for agent in ("ada", "bob"):
             hub.join(agent)
         async with over_stdio(hub, "ada") as ada, over_http(hub, "bob") as bob:
-            kept = (await ada.do("send_message", to="bob", text="before", priority="Critical"))["message_id"]
+            kept = (await ada.do("post_message", to="bob", text="before", priority="Critical"))["message_id"]
             assert [m["message_id"] for m in (await bob.do("get_me"))["inbox"]["urgent"]] == [kept]
             assert hub.stop() == 0
-            problem = await ada.refused("send_message", to="bob", text="x")
+            problem = await ada.refused("post_message", to="bob", text="x")
             assert (problem["code"], problem["retryable"]) == ("E_ROUTING_003", True)
             assert "tocsin serve" in problem["detail"]
             with new_hub(tmp_path, "--port", hub.url.rsplit(":", 1)[1]) as again:
                 assert again.url == hub.url
-                after = await ada.do("send_message", to="bob", text="after")
+                after = await ada.do("post_message", to="bob", text="after")
                 assert hub.state(kept) in ("offered", "queued"), "not known to be seen"
                 await bob.do("get_me")
                 assert hub.state(kept) == "delivered", "the cursor is valid after a restart"
@@ -99,7 +166,7 @@ async def test_signed_messages_are_sent_signed(tmp_path: Path) -> None:
     with new_hub(tmp_path) as hub:
         hub.join("ada")
         async with over_stdio(hub, "ada") as ada:
-            assert (await ada.do("send_message", to="ada", text="signed"))["receipt"]["queued"]
+            assert (await ada.do("post_message", to="ada", text="signed"))["receipt"]["queued"]
             opened = await ada.do("open_discussion", question="tabs?", participants=["ada"], voters_min=1)
             await ada.do("speak_in_discussion", discussion=opened["discussion"], text="spaces")
 
@@ -220,7 +287,7 @@ def test_a_cancelled_answer_on_its_way_is_not_confirmed_by_the_next_call(hub: Hu
             assert process.stdout is not None
             while (answer := json.loads(process.stdout.readline())).get("id") != number:
                 pass
-            return [mail["message_id"] for mail in answer["result"]["structuredContent"]["inbox"]["urgent"]]
+            return [mail["message_id"] for mail in whole(answer["result"]["structuredContent"])["inbox"]["urgent"]]
 
         def call(number: int) -> dict[str, Any]:
             return {"id": number, "method": "tools/call", "params": {"name": "get_me", "arguments": {}}}

@@ -42,10 +42,10 @@ async def test_what_a_client_is_doing_is_the_parent_of_what_it_sends(
     async with way(hub, one, mode) as ada, over_http(hub, two) as bob:
         await bob.do("subscribe_topic", topic=f"{one}.news")
         with use_span(span()):
-            await ada.do("send_message", to=two, text="hello")
+            await ada.do("post_message", to=two, text="hello")
             await ada.do("publish_topic", topic=f"{one}.news", text="news")
-            await ada.do("send_message", to=two, text="mine", metadata={"traceparent": OTHER})
-        await ada.do("send_message", to=two, text="without")
+            await ada.do("post_message", to=two, text="mine", metadata={"traceparent": OTHER})
+        await ada.do("post_message", to=two, text="without")
         found = {mail["payload"]["text"]: mail["metadata"] for mail in await fetched(bob)}
         assert {text: metadata.get("traceparent") for text, metadata in found.items()} == {
             "hello": TRACEPARENT,
@@ -54,7 +54,7 @@ async def test_what_a_client_is_doing_is_the_parent_of_what_it_sends(
             "without": None,
         }
         assert found["hello"]["tracestate"] == "vendor=1"
-        asked = (await bob.do("send_message", to=one, text="well?"))["message_id"]
+        asked = (await bob.do("post_message", to=one, text="well?"))["message_id"]
         with use_span(span()):
             await ada.do("reply_message", message_id=asked, text="well.")
         (answer,) = await fetched(bob)
@@ -74,9 +74,9 @@ async def with_headers(hub: Hub, agent: str, **headers: str) -> AsyncIterator[Ca
 async def test_a_trace_may_come_as_a_header_and_the_nearer_one_counts(hub: Hub, pair: tuple[str, str]) -> None:
     one, two = pair
     async with with_headers(hub, one, traceparent=OTHER) as ada, over_http(hub, two) as bob:
-        await ada.do("send_message", to=two, text="header")
+        await ada.do("post_message", to=two, text="header")
         with use_span(span()):
-            await ada.do("send_message", to=two, text="meta")
+            await ada.do("post_message", to=two, text="meta")
         found = {mail["payload"]["text"]: mail["metadata"]["traceparent"] for mail in await fetched(bob)}
         assert found == {"header": OTHER, "meta": TRACEPARENT}
 
@@ -107,7 +107,7 @@ async def test_what_is_no_trace_in_meta_breaks_nothing(hub: Hub, way: Way, pair:
         for garbage in (7, "nonsense", [], TRACEPARENT + "\r\nX: y"):
             meta: Any = {"traceparent": garbage, "tracestate": garbage}
             arguments = {"to": two, "text": str(garbage)}
-            assert not (await ada.client.call_tool("send_message", arguments, meta=meta)).is_error
+            assert not (await ada.client.call_tool("post_message", arguments, meta=meta)).is_error
         assert ["traceparent" in mail["metadata"] for mail in await fetched(bob)] == [False] * 4
 
 
@@ -116,13 +116,13 @@ async def test_metadata_goes_both_ways(hub: Hub, pair: tuple[str, str]) -> None:
     one, two = pair
     async with over_stdio(hub, one) as ada, over_http(hub, two) as bob:
         facts = {"tags": ["build"], "run": {"number": 7}}
-        sent = await ada.do("send_message", to=two, text="x", metadata=facts, ttl_s=60)
+        sent = await ada.do("post_message", to=two, text="x", metadata=facts, ttl_s=60)
         (mail,) = await fetched(bob)
         assert mail["metadata"] == facts | {"ttl": 60.0, "retryCount": 0}
         assert "metadata_omitted" not in mail
         copies = Remote(hub.url, hub.token(one)).get("v1", "messages", sent["message_id"])
         assert copies[0]["metadata"] == facts | {"ttl": 60.0}
-        problem = await ada.refused("send_message", to=two, text="x", metadata={"tags": "build"})
+        problem = await ada.refused("post_message", to=two, text="x", metadata={"tags": "build"})
         assert (problem["code"], problem["field"]) == ("E_VALIDATION_002", "metadata.tags")
 
 
@@ -132,7 +132,7 @@ async def test_metadata_that_is_too_large_to_show_is_left_out_and_can_be_looked_
     one, two = pair
     async with over_http(hub, one) as ada, way(hub, two) as bob:
         facts = {"large": "x" * 100_000, "traceparent": OTHER}
-        await ada.do("send_message", to=two, text="x", metadata=facts, priority="Critical")
+        await ada.do("post_message", to=two, text="x", metadata=facts, priority="Critical")
         (mail,) = await fetched(bob)
         assert (mail["metadata"]["traceparent"], mail["metadata_omitted"]) == (OTHER, 1)
         assert "large" not in mail["metadata"]

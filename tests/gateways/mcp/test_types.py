@@ -35,10 +35,10 @@ async def test_every_type_arrives(hub: Hub, pair: tuple[str, str], one: str, two
         await implementer.do("register_agent", type="Implementation")
 
         async def sends(kind: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
-            return await manager.do("send_message", to=doer, type=kind, payload=payload, **more)
+            return await manager.do("post_message", to=doer, type=kind, payload=payload, **more)
 
         async def answers(kind: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
-            return await implementer.do("send_message", to=boss, type=kind, payload=payload, **more)
+            return await implementer.do("post_message", to=boss, type=kind, payload=payload, **more)
 
         names = {"sourceAgent": {"agentId": boss, "type": "Manager"}}
         names["targetAgent"] = {"agentId": doer, "type": "Implementation"}
@@ -64,5 +64,5 @@ async def test_every_type_arrives(hub: Hub, pair: tuple[str, str], one: str, two
         assert hub.state(sent["TASK_ASSIGNMENT"]) == "processed"
         assert hub.state(sent["HANDOFF_REQUEST"]) == "dead"
         for kind in SYSTEM:
-            problem = await manager.refused("send_message", to=doer, type=kind, text="x")
+            problem = await manager.refused("post_message", to=doer, type=kind, text="x")
             assert problem["code"] == "E_AUTH_003"

@@ -100,6 +100,9 @@ class StdioServer:
             await asyncio.wait({writing, ended}, return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
                 ended.result()
+                answered = asyncio.create_task(self._queue.join())
+                await asyncio.wait({writing, answered}, return_when=asyncio.FIRST_COMPLETED)
+                answered.cancel()
         finally:
             given_up = [writing, *self._running.values()]
             for task in given_up:
@@ -223,6 +226,7 @@ class StdioServer:
                 return
             if request:
                 self._service.answered(request, received="result" in message)
+            self._queue.task_done()
 
 
 def _end(ended: "asyncio.Future[None]", failure: BaseException | None) -> None:

@@ -13,8 +13,9 @@ from tocsin.gateways.mcp.drafts import ENVELOPE_ARGUMENTS
 from tocsin.gateways.mcp.inbox import Inbox, inbox_text, urgent_inbox, waiting_inbox
 from tocsin.gateways.mcp.refusals import INTERNAL_ERROR, refusal_lines, refusal_of
 from tocsin.gateways.mcp.schemas import RECEIPT_ARGUMENT
+from tocsin.gateways.mcp.text import NOTE
 from tocsin.gateways.mcp.tool_call import ToolCall
-from tocsin.gateways.mcp.tools import TOOLS, run_tool
+from tocsin.gateways.mcp.tools import TOOLS, run_tool, tool_named
 from tocsin.wire.operation import Operation
 
 __all__ = ["TextContent", "ToolResult", "call_tool"]
@@ -42,8 +43,8 @@ class ToolResult(msgspec.Struct, frozen=True, rename="camel"):
 async def call_tool(
     tool_call: ToolCall, name: str, arguments: dict[str, Any], inbox_of: InboxOf | None = None
 ) -> ToolResult:
-    """Run a tool; every result carries the inbox, and every call can quote cursors as `receipt`."""
-    row = TOOLS.get(name)
+    """Run a tool; results carry the inbox, unless it is empty, and every call can quote cursors as `receipt`."""
+    row = tool_named(name)
     inbox_of = inbox_of or partial(urgent_inbox, tool_call)
     try:
         if row is None:
@@ -99,9 +100,11 @@ async def _inbox(inbox_of: InboxOf) -> Inbox:
         return await inbox_of()
     except TocsinError as error:
         _log.info("the inbox could not be read: %s", error)
-        return waiting_inbox({})
+        return Inbox(problem="The number of waiting messages is not known.")
 
 
 def _result(text: str, reply: dict[str, Any], inbox: Inbox, *, is_error: bool = False) -> ToolResult:
-    content = (TextContent(f"{text}\n{inbox_text(inbox)}"),)
-    return ToolResult(content, reply | {"inbox": msgspec.to_builtins(inbox)}, is_error)
+    whole = "\n".join(filter(None, (text, inbox_text(inbox))))
+    waiting = msgspec.to_builtins(inbox)
+    first = ({"inbox": waiting} if waiting else {}) | ({"note": NOTE} if NOTE in whole else {})
+    return ToolResult((TextContent(whole),), first | reply, is_error)

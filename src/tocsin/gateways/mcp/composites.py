@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from tocsin.core.commands import SYSTEM, Published
+from tocsin.core.commands import SYSTEM, Published, Receipt
 from tocsin.core.commands.base import AgentName, MessageRef
+from tocsin.core.commands.messages import Reach
 from tocsin.core.errors import CATALOGUE, Problem, refusal
 from tocsin.core.protocol.envelope import MessageId, TypeName
+from tocsin.core.protocol.priority import AnyPriorityName
 from tocsin.gateways.mcp.drafts import arguments_with_draft, required_fields, write_draft
 from tocsin.gateways.mcp.inbox import Fetched, ShownMessage, fetch
 from tocsin.gateways.mcp.refusals import refusal_of
@@ -53,29 +55,47 @@ class Outcome(msgspec.Struct, frozen=True):
 Handler: TypeAlias = Callable[[ToolCall, Any], Awaitable[Outcome]]
 
 
+class ShownReceipt(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+    """A receipt for models, which pay for each word: what is as usual is left out."""
+
+    #: Absent if it is the `signal_id`.
+    message_id: str = ""
+    #: Absent if it is the `to` of the call.
+    recipient: str = ""
+    #: Priorities are absent if the one that was requested was granted.
+    priority: AnyPriorityName | UnsetType = UNSET  # type: ignore[assignment]
+    requested_priority: AnyPriorityName | UnsetType = UNSET  # type: ignore[assignment]
+    durability: str
+    copies: int = 1
+    reach: Reach
+
+
 class SentMessage(SendReply, frozen=True, kw_only=True, omit_defaults=True):
     """The result of sending a message."""
 
-    #: To recall it, or to send it again without sending it twice.
-    message_id: str
-    #: The thread that it belongs to.
+    receipt: ShownReceipt | None = None
+    receipts: tuple[ShownReceipt, ...] = ()
+    #: To recall it, or to send it again without sending it twice; absent if it is the `signal_id` of the receipt.
+    message_id: str = ""
+    #: The thread that it belongs to; absent if the message opens it.
     correlation_id: str | None = None
 
 
 class PublishedMessage(Published, frozen=True, kw_only=True):
     """The result of a publication."""
 
+    receipts: tuple[ShownReceipt, ...] = ()
     message_id: str
     correlation_id: str | None = None
 
 
 class _Publication(Request, frozen=True):
-    type: Annotated[TypeName, Meta(description="Message type, as in send_message.")] = "StatusUpdate"
+    type: Annotated[TypeName, Meta(description="Message type, as in post_message.")] = "StatusUpdate"
 
 
 class _Question(Request, frozen=True):
     to: Annotated[AgentName, Meta(description="Agent to ask.")]
-    type: Annotated[TypeName, Meta(description="As in send_message.")] = "Question"
+    type: Annotated[TypeName, Meta(description="As in post_message.")] = "Question"
     wait_s: Annotated[float, Meta(ge=0, le=WAIT_MAX_S, description="Seconds that this call waits.")] = 25.0
 
 
@@ -147,7 +167,8 @@ async def send_message(tool_call: ToolCall, given: Any, **fixed: Any) -> Outcome
     """Send a message."""
     message_id, thread, reply = await send_draft(tool_call, OPERATIONS["send_message"], given, **fixed)
     receipts = reply.get("receipts") or ([reply["receipt"]] if "receipt" in reply else [])
-    return Outcome(_sent(message_id, thread, reply), f"{message_id} is stored for {_recipients(receipts, reply)}")
+    text = f"{message_id} is stored for {_recipients(receipts, reply)}"
+    return Outcome(_sent(message_id, thread, reply, getattr(given, "to", "")), text)
 
 
 async def publish_topic(tool_call: ToolCall, given: Any) -> Outcome:
@@ -157,8 +178,25 @@ async def publish_topic(tool_call: ToolCall, given: Any) -> Outcome:
     return Outcome(_sent(message_id, thread, reply), text)
 
 
-def _sent(message_id: str, thread: str, reply: dict[str, Any]) -> dict[str, Any]:
-    return {"message_id": message_id} | ({"correlation_id": thread} if thread else {}) | reply
+def _sent(message_id: str, thread: str, reply: dict[str, Any], to: str = "") -> dict[str, Any]:
+    """Return the reply of a send without what the caller knows."""
+    shown = dict(reply)
+    if "receipt" in reply:
+        shown["receipt"] = _shown_receipt(reply["receipt"], to)
+    if "receipts" in reply:
+        shown["receipts"] = [_shown_receipt(receipt) for receipt in reply["receipts"]]
+    is_named = reply.get("receipt", {}).get("signal_id") == message_id
+    names = ({} if is_named else {"message_id": message_id}) | (
+        {"correlation_id": thread} if thread not in ("", message_id) else {}
+    )
+    return names | shown
+
+
+def _shown_receipt(receipt: dict[str, Any], to: str = "") -> dict[str, Any]:
+    usual = {"message_id": receipt["signal_id"], "recipient": to, "duplicate": False, "held": False, "copies": 1}
+    if receipt["priority"] == receipt["requested_priority"]:
+        usual |= {name: receipt[name] for name in ("priority", "requested_priority")}
+    return {name: value for name, value in receipt.items() if name not in usual or usual[name] != value}
 
 
 def _recipients(receipts: list[dict[str, Any]], reply: dict[str, Any]) -> str:

@@ -1,12 +1,13 @@
 """Messages in answers: those that were fetched, and the urgent ones that every answer carries."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from tocsin.core.errors import TocsinError
-from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
-from tocsin.gateways.mcp.text import NOTE, quoted
+from tocsin.core.protocol.priority import VOCABULARY
+from tocsin.gateways.mcp.text import quoted
 from tocsin.gateways.mcp.tool_call import ToolCall
 
 __all__ = [
@@ -50,13 +51,18 @@ class ShownMessage(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sen
 
 
 class Inbox(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Messages that wait, and the urgent ones."""
+    """Messages that wait, and the urgent ones; empty if there are none."""
 
-    #: Number of messages that still wait, by priority; empty if it is not known.
-    waiting: dict[str, int]
+    #: That there are urgent messages: some clients show their model only the fields of a result.
+    alert: str = ""
     #: Messages of priority Blocking and above, delivered with this answer.
-    urgent: list[ShownMessage]
-    note: str
+    urgent: list[ShownMessage] = []
+    #: Number of messages that still wait, by priority.
+    waiting: dict[str, int] = {}
+    #: Why the rest is not known.
+    problem: str = ""
+    #: How to confirm the messages of this answer.
+    confirm: str = ""
     #: Names the messages of this answer; given as `receipt` with the next call of any tool, it confirms them.
     cursor: str = ""
 
@@ -86,13 +92,24 @@ async def urgent_inbox(tool_call: ToolCall) -> Inbox:
     except TocsinError as error:
         if error.code != _NOT_REGISTERED:
             raise
-        fetched = Fetched([], dict.fromkeys(PRIORITY_NAMES, 0))
-    return Inbox(fetched.waiting, fetched.messages, NOTE, fetched.cursor)
+        fetched = Fetched([], {})
+    return waiting_inbox(fetched.waiting, fetched.cursor, fetched.messages)
 
 
-def waiting_inbox(waiting: dict[str, int], cursor: str = "") -> Inbox:
-    """Return the inbox of an answer without urgent messages; the cursor is that of the messages in its result."""
-    return Inbox(waiting, [], NOTE, cursor)
+def waiting_inbox(waiting: dict[str, int], cursor: str = "", urgent: Sequence[ShownMessage] = ()) -> Inbox:
+    """Return the inbox of an answer; the cursor is that of the messages in its result, or of the urgent ones."""
+    levels = ", ".join(dict.fromkeys(message.level or message.priority for message in urgent))
+    return Inbox(
+        alert=f"URGENT ({levels}), {len(urgent)} delivered with this answer: read before you continue."
+        if urgent
+        else "",
+        urgent=[*urgent],
+        waiting={name: count for name, count in waiting.items() if count},
+        confirm=f'Confirm these messages: give receipt "{cursor}" with your next tool call, or they repeat.'
+        if cursor
+        else "",
+        cursor=cursor,
+    )
 
 
 def shown(envelope: dict[str, Any], metadata_bytes_max: int, level: str, *, repeated: bool = False) -> ShownMessage:
@@ -126,13 +143,12 @@ def _fitting(metadata: dict[str, Any], bytes_max: int) -> dict[str, Any]:
 
 
 def inbox_text(inbox: Inbox) -> str:
-    """Describe an inbox in a line, and show its urgent messages."""
-    waiting = ", ".join(f"{count} {name}" for name, count in reversed(inbox.waiting.items()) if count)
-    nothing = "No more messages wait for you." if inbox.waiting else "The number of waiting messages is not known."
-    lines = [f"Waiting for you: {waiting}; fetch_inbox returns them." if waiting else nothing]
-    if inbox.urgent:
-        levels = ", ".join(dict.fromkeys(message.level or message.priority for message in inbox.urgent))
-        lines.append(f"URGENT ({levels}), {len(inbox.urgent)} delivered with this answer. {quoted(inbox.urgent)}")
-    if inbox.cursor:
-        lines.append(f'Confirm these messages: give receipt "{inbox.cursor}" with your next tool call, or they repeat.')
-    return "\n".join(lines)
+    """Describe an inbox in lines, with its urgent messages; nothing if it is empty."""
+    waiting = ", ".join(f"{count} {name}" for name, count in reversed(inbox.waiting.items()))
+    lines = [
+        f"Waiting for you: {waiting}; fetch_inbox returns them." if waiting else "",
+        f"{inbox.alert} {quoted(inbox.urgent)}" if inbox.urgent else "",
+        inbox.problem,
+        inbox.confirm,
+    ]
+    return "\n".join(filter(None, lines))

@@ -72,7 +72,7 @@ def tool_of(row: Operation, *, schemas: bool = False, receipt: bool = True) -> d
         "openWorldHint": False,
     }
     described = {
-        "name": row.name,
+        "name": row.tool_name,
         "description": description_of(row),
         "inputSchema": listed_schema(row, receipt=receipt),
         "annotations": hints,

@@ -28,7 +28,7 @@ from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.mcp.calling import call_tool
 from tocsin.gateways.mcp.hub_call import HubToolCall
 from tocsin.gateways.mcp.tool_call import ToolCall, limits_of
-from tocsin.gateways.mcp.tools import TOOLS
+from tocsin.gateways.mcp.tools import tool_named
 from tocsin.gateways.mcp.toolsets import parse_toolsets
 from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.gateways.requests import HubRequest
@@ -241,8 +241,9 @@ class _Exchange:
 
     def called(self, tool: Any) -> None:
         """Note which tool is called."""
-        if isinstance(tool, str) and tool in TOOLS:
-            self.name = f"mcp_{tool}"
+        row = tool_named(tool) if isinstance(tool, str) else None
+        if row is not None:
+            self.name = f"mcp_{row.tool_name}"
 
     async def replay(self) -> Message:
         """Return the body that was read, then further messages."""

@@ -17,7 +17,8 @@ _LIMITS = frozenset(
 )
 _REF = "#/$defs/{name}"
 #: Short, because it is part of every result; the instructions of the server describe it.
-_INBOX: dict[str, Any] = {"type": "object", "description": "Waiting and urgent messages."}
+_INBOX: dict[str, Any] = {"type": "object", "description": "Waiting and urgent messages, if there are any."}
+_NOTE: dict[str, Any] = {"type": "string", "description": "How to take the data of other agents that it has."}
 
 
 @cache
@@ -62,8 +63,7 @@ def output_schema(row: Operation) -> dict[str, Any]:
     if schema.get("type") != "object":
         definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
         schema = {"type": "object", "properties": {"items": schema}, "required": ["items"]} | definitions
-    schema["properties"] = schema["properties"] | {"inbox": _INBOX}
-    schema["required"] = [*schema.get("required", []), "inbox"]
+    schema["properties"] = {"inbox": _INBOX, "note": _NOTE} | schema["properties"]
     return schema
 
 

@@ -12,7 +12,7 @@ from tocsin.wire.arguments import argument_names, read_arguments
 from tocsin.wire.operation import Operation
 from tocsin.wire.table import OPERATIONS
 
-__all__ = ["TOOLS", "description_of", "run_tool", "tool_row"]
+__all__ = ["TOOLS", "description_of", "run_tool", "tool_named", "tool_row"]
 
 
 def tool_row(operation: Operation) -> Operation:
@@ -39,12 +39,19 @@ _ALIASES: dict[str, tuple[str, ...]] = {
 _LISTS = frozenset({"exclusive", "shared", "resources", "capabilities", "participants", "options"})
 #: Rows of the tools by name; the request is the tool's arguments.
 TOOLS: dict[str, Operation] = {
-    operation.name: tool_row(operation)
+    operation.tool_name: tool_row(operation)
     for operation in (*OPERATIONS.values(), COMPOSITES["reply_message"])
     if operation.tool
 }
 #: Names of each tool's arguments.
-_ARGUMENTS = {name: frozenset(argument_names(row.request)) for name, row in TOOLS.items()}
+_ARGUMENTS = {row.name: frozenset(argument_names(row.request)) for row in TOOLS.values()}
+#: Tools by earlier names, which can be called until the next version.
+_EARLIER = {row.name: row for name, row in TOOLS.items() if row.name != name}
+
+
+def tool_named(name: str) -> Operation | None:
+    """Return the row of a tool by its name, or by an earlier one; null if there is none."""
+    return TOOLS.get(name) or _EARLIER.get(name)
 
 
 def description_of(row: Operation) -> str:

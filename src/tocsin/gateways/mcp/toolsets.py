@@ -17,7 +17,7 @@ __all__ = ["ALL", "SCHEMAS", "TOOLSETS", "Selection", "parse_toolsets"]
 #: Tools by toolset; a tool may be in several.
 TOOLSETS: dict[str, tuple[str, ...]] = {
     "core": (
-        *("register_agent", "list_agents", "send_message", "send_request", "fetch_inbox", "reply_message"),
+        *("register_agent", "list_team", "post_message", "send_request", "fetch_inbox", "reply_message"),
         *("acknowledge_message", "acquire_lease", "release_lease"),
     ),
     "history": (
