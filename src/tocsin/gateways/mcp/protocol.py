@@ -1,4 +1,4 @@
-"""What the MCP server says of itself, and the versions of the protocol; nothing here takes long to import."""
+"""Names, versions and the handshake of the MCP server; nothing here takes long to import."""
 
 from collections.abc import Mapping
 from typing import Any
