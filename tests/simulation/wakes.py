@@ -98,8 +98,12 @@ class WakeChecks:
             case ev.AgentWoken():
                 self._settle(event)
                 message = state.messages[event.message]
-                must(message.state is State.OFFERED, f"{event.agent} was woken and has not taken the message")
-                must(message.session == event.session, f"{event.agent} was woken by another session")
+                if event.session:
+                    must(message.state is State.OFFERED, f"{event.agent} was woken and has not taken the message")
+                    must(message.session == event.session, f"{event.agent} was woken by another session")
+                else:
+                    ended = message.state in (State.EXPIRED, State.RECALLED)
+                    must(not ended, f"{event.agent} was woken and has not settled the message")
                 self.failed.pop(event.agent, None)
                 self._end(event)
             case ev.AgentWakeFailed():

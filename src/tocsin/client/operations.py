@@ -39,6 +39,7 @@ from tocsin.wire.history import (
     RedrivenMatching,
 )
 from tocsin.wire.leases import LeaseRecords, PathConflict, WaitGraphRecord
+from tocsin.wire.messages import WaitingMessages
 from tocsin.wire.operation import NamedPage, Page
 from tocsin.wire.project import (
     AgentDetailsPage,
@@ -61,6 +62,7 @@ from tocsin.wire.teamwork import (
 
 __all__ = ["Operations"]
 
+_PEEK_INBOX = msgspec.json.Decoder(WaitingMessages)
 _RECALL_MESSAGE = msgspec.json.Decoder(RecallResult)
 _FIND_MESSAGES = msgspec.json.Decoder(Page[MessageSummary])
 _GET_MESSAGE = msgspec.json.Decoder(list[MessageRecord])
@@ -129,6 +131,24 @@ class Operations:
     """Operations that are one call each."""
 
     _caller: OperationCaller
+
+    async def peek_inbox(
+        self,
+        *,
+        limit: int = 20,
+        at_least: Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"] = "Info",
+        payload_bytes_max: int = 0,
+    ) -> WaitingMessages:
+        """Show waiting messages, the most urgent first, without handing them out: they still wait.
+
+        Args:
+            limit: Maximum number of messages.
+            at_least: Show only messages of this priority or higher.
+            payload_bytes_max: Larger payloads are left out; their size is shown in any case.
+        """
+        return await self._caller.call(
+            "peek_inbox", {"limit": limit, "at_least": at_least, "payload_bytes_max": payload_bytes_max}, _PEEK_INBOX
+        )
 
     async def recall_message(
         self,

@@ -61,7 +61,7 @@ from tocsin.wire.history import (
     RedrivenMatching,
 )
 from tocsin.wire.leases import LeaseRecords, PathConflict, WaitGraphRecord
-from tocsin.wire.messages import Sent
+from tocsin.wire.messages import Sent, WaitingMessages
 from tocsin.wire.operation import Page
 from tocsin.wire.project import (
     AgentDetailsPage,
@@ -585,6 +585,24 @@ class SyncAgent(AgentFacade):
     ) -> Published:
         """Publish a message to all other subscribers of a topic; `all` delivers to all of them or to none."""
         return self._background.run(self._wrapped.publish_topic(topic, type, payload, guarantee=guarantee, **options))
+
+    def peek_inbox(
+        self,
+        *,
+        limit: int = 20,
+        at_least: Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"] = "Info",
+        payload_bytes_max: int = 0,
+    ) -> WaitingMessages:
+        """Show waiting messages, the most urgent first, without handing them out: they still wait.
+
+        Args:
+            limit: Maximum number of messages.
+            at_least: Show only messages of this priority or higher.
+            payload_bytes_max: Larger payloads are left out; their size is shown in any case.
+        """
+        return self._background.run(
+            self._wrapped.peek_inbox(limit=limit, at_least=at_least, payload_bytes_max=payload_bytes_max)
+        )
 
     def recall_message(self, message_id: str) -> RecallResult:
         """Recall a message that has not been handed out yet; only its sender can.

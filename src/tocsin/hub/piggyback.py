@@ -65,7 +65,12 @@ class Piggyback:
         return await asyncio.shield(opening)
 
     async def drain(
-        self, caller: Caller, limit: int | None, at_least: int = Priority.INFO, bytes_max: int | None = None
+        self,
+        caller: Caller,
+        limit: int | None,
+        at_least: int = Priority.INFO,
+        bytes_max: int | None = None,
+        message_id: str | None = None,
     ) -> Reply:
         """Hand out waiting messages, the most urgent first, up to the limit; the default is the policy's maximum."""
         attached = await self.attach(caller)
@@ -73,7 +78,7 @@ class Piggyback:
             return attached
         most = self._host.exchange.state.policy.limits.drain_max
         limit = most if limit is None else limit
-        return await self._host.submit(Drain(attached.session, limit, at_least, bytes_max), caller)
+        return await self._host.submit(Drain(attached.session, limit, at_least, bytes_max, message_id), caller)
 
     def _session_of(self, caller: Caller) -> Session | None:
         agent = self._host.exchange.state.agents.get(caller.agent)

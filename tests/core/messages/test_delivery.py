@@ -438,3 +438,16 @@ def test_a_drain_is_always_in_order(letters: list[tuple[str, int, float, float]]
         drained += batch
     assert drained == [name for name in expected if team.message(name).state is not State.EXPIRED]
     team.check_replay()
+
+
+def test_a_message_is_taken_by_its_id_whatever_its_size_and_place(team: Team) -> None:
+    session = team.attach("impl_002", "piggyback")
+    note(team, "BLOCKER")
+    sent = note(team, "TASK", payload={"text": "x" * 500})
+    drain = cmd.Drain(session, 10, bytes_max=0, message_id=sent)
+    drained = team.ask(drain, "impl_002", cmd.Drained)
+    assert [delivery.signal_id for delivery in drained.deliveries] == [sent]
+    assert team.ask(drain, "impl_002", cmd.Drained).deliveries == (), "it is on its way already"
+    assert team.ask(cmd.Confirm(receipt=drained.cursor), "impl_002", cmd.Confirmed) == cmd.Confirmed(1)
+    other = cmd.Drain(team.attach("impl_001", "piggyback"), 10, message_id=note(team, "TASK"))
+    assert team.ask(other, "impl_001", cmd.Drained).deliveries == (), "it is another agent's"

@@ -8,7 +8,7 @@ from tests.fixtures import load
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.messages.lifecycle import apm_state
-from tocsin.core.protocol.timestamps import as_datetime
+from tocsin.core.protocol.timestamps import as_datetime, iso
 
 ASSIGNMENT = load("apm/task_assignment_payload")
 
@@ -270,9 +270,10 @@ def test_only_the_recipient_can_confirm(team: Team, command: str) -> None:
     assert team.message(message_id).state == "offered"
 
 
-def test_what_was_never_offered_cannot_be_confirmed(team: Team) -> None:
+def test_what_was_never_offered_has_no_receipt(team: Team) -> None:
     message_id = assign(team)
-    assert team.refused(cmd.Acknowledge(message_id), "impl_001").code == "E_STATE_001"
+    assert team.confirm("impl_001", message_id) == cmd.Confirmed(0, (message_id,))
+    assert team.message(message_id).state == "queued"
 
 
 def test_what_has_ended_cannot_be_confirmed(team: Team) -> None:
@@ -352,3 +353,37 @@ def test_a_confirmation_goes_back_to_the_sender_and_nobody_else(team: Team, mess
     problem = team.refused_send("impl_001", "impl_002", message_type, payload=payload, correlation_id="req_1")
     assert (problem.code, problem.field) == ("E_ROUTING_002", "$.receiver.agentId")
     assert team.message(message_id).state == "offered"
+
+
+@pytest.mark.parametrize("how", ["ack", "nack", "done", "envelope", "work"])
+def test_a_recipient_settles_what_it_has_seen_without_taking_it(team: Team, how: str) -> None:
+    """A hook or a list of the inbox has shown the message, and nothing was offered."""
+    message_id = assign(team)
+    if how == "ack":
+        assert team.ack("impl_001", message_id).state == "acknowledged"
+    elif how == "nack":
+        assert team.nack("impl_001", message_id, can_retry=False).state == "dead"
+    elif how == "done":
+        team.done("impl_001", message_id)
+    elif how == "work":
+        team.ask(cmd.BeginWork(message_id), "impl_001", cmd.Attending)
+    else:
+        payload = {"acknowledgedMessageId": message_id, "status": "received", "timestamp": iso(team.now)}
+        team.send("impl_001", "manager_001", "ACK", payload=payload, correlation_id="req_1")
+    (delivered,) = team.happened(ev.MessageDelivered)
+    assert delivered.how == ("nack" if how == "nack" else "ack")
+    assert not team.happened(ev.MessageOffered)
+    assert team.drain(team.attach("impl_001", "piggyback")) == []
+
+
+def test_an_answer_settles_a_question_that_was_never_taken(team: Team) -> None:
+    asked = team.send("manager_001", "impl_001", "CUSTOM_ASK", correlation_id="talk_1").signal_id
+    team.send("impl_001", "manager_001", "StatusUpdate", correlation_id="talk_1")
+    assert team.message(asked).state == "processed"
+    assert [event.how for event in team.happened(ev.MessageDelivered)] == ["response"]
+
+
+def test_what_is_held_or_was_recalled_before_an_offer_is_unknown_to_its_recipient(team: Team) -> None:
+    message_id = assign(team)
+    assert team.recall("manager_001", message_id) == "recalled"
+    assert team.refused(cmd.Acknowledge(message_id), "impl_001").code == "E_STATE_001"

@@ -84,6 +84,14 @@ def test_the_delivery_order(first: dict[str, Any], second: dict[str, Any]) -> No
     assert mailbox.head(now, DECAY) is one
 
 
+def test_looking_at_the_first_takes_nothing_out() -> None:
+    mailbox, _ = filled([{"level": level, "importance": 5 + level % 2} for level in (0, 2, 1, 2, 3)])
+    first = mailbox.first(3, 2, 0, DECAY)
+    assert [message.level for message in first] == [3, 2, 2]
+    assert mailbox.first(10, 2, 0, DECAY) == first
+    assert [message.seq for message in mailbox.first(10, 0, 0, DECAY)] == emptied(mailbox, 0)
+
+
 def test_an_empty_mailbox_has_no_head() -> None:
     assert Mailbox({}, TOP).head(0, DECAY) is None
 

@@ -27,7 +27,7 @@ from tocsin.core.commands import Attending, BeginWork, FinishWork, PutAside, Rea
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.message import Message
+from tocsin.core.messages.message import Message, is_open_to_recipient
 from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.settlement import acknowledge, arrive, process
 from tocsin.core.state import Agent, ProjectState
@@ -50,7 +50,7 @@ def decide_begin(decision: Decision, command: BeginWork) -> Attending:
     """Record that the caller works on a message that was offered to it."""
     me = decision.me()
     message = decision.state.copy_for(me.agent, command.message_id)
-    if message is None or not message.offers:
+    if message is None or not is_open_to_recipient(message):
         raise _not_found(command.message_id)
     if message.state in ENDED:
         raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: it cannot be worked on")

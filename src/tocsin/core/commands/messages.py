@@ -63,6 +63,8 @@ class Drain(CommandBase, frozen=True):
     at_least: int = 0
     #: Bytes of payloads and metadata in all; the policy's limit if absent, which the first message may exceed.
     bytes_max: int | None = None
+    #: The only message to hand out, if it waits; its size is not limited.
+    message_id: MessageRef | None = None
 
 
 class Confirm(CommandBase, frozen=True):

@@ -44,7 +44,7 @@ class AgentWoken(EventBase, frozen=True):
     wake: str
     #: Message that it took.
     message: int
-    #: Session that took it.
+    #: Session that took it; empty if the agent settled it without fetching it.
     session: str
     #: Number of the attempt that worked.
     attempt: int

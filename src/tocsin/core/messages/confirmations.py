@@ -8,7 +8,7 @@ from tocsin.core.messages.admission import Admission, Granted
 from tocsin.core.messages.capacity import over_sender_or_project
 from tocsin.core.messages.correlation import check_correlation
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.message import Message, is_open_to_recipient, signal_id
 from tocsin.core.messages.model import State
 from tocsin.core.messages.routing import Route, route
 from tocsin.core.messages.settlement import acknowledge, must_be_open, must_be_rejectable, reject
@@ -62,7 +62,7 @@ def _subject(decision: Decision, sender: Agent, payload: Ack | Nack) -> Message:
     else:
         message_id, field = payload.rejected_message_id, "$.payload.rejectedMessageId"
     message = decision.state.copy_for(sender.agent, message_id)
-    if message is None or not message.offers:
+    if message is None or not is_open_to_recipient(message):
         raise refusal(
             "E_STATE_001",
             f"{message_id[:128]} was not found: unknown, not addressed to you, or no longer kept",

@@ -6,7 +6,7 @@ Requirement: APM §2.1, §4.2.
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.core.messages.message import Message
+from tocsin.core.messages.message import Message, is_open_to_recipient
 from tocsin.core.protocol.contracts import CorrelationRule, ResponseRule
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.state import ProjectState, Thread
@@ -77,7 +77,7 @@ def answered(
     if thread is None or thread.sender != receiver:
         return None
     request = state.copy_for(sender, thread.message_id)
-    if request is None or not request.offers:
+    if request is None or not is_open_to_recipient(request):
         return None
     rule = state.contract(request).response
     if rule is ResponseRule.COMPLETION:

@@ -35,6 +35,7 @@ __all__ = [
     "requeue",
     "start_offer",
     "take",
+    "take_one",
 ]
 
 
@@ -73,6 +74,17 @@ def take(
         offer(decision, message, session, pushed=False)
         taken.append(message)
     return taken
+
+
+def take_one(decision: Decision, agent: Agent, session: Session, message_id: str) -> list[Message]:
+    """Offer a message to a session that asks for it by its id, if it waits; the delivery order does not matter."""
+    message = decision.state.copy_for(agent.agent, message_id)
+    if message is None or message.state is not State.QUEUED or message.backing_off or not has_room(session):
+        return []
+    if expire_if_due(decision, message):
+        return []
+    offer(decision, message, session, pushed=False)
+    return [message]
 
 
 def _next(decision: Decision, agent: Agent) -> Message | None:

@@ -8,7 +8,7 @@ from tocsin.core.commands import Drain, Drained
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.cursors import cursor_of
-from tocsin.core.messages.delivery import delivery_of, pump, take
+from tocsin.core.messages.delivery import delivery_of, pump, take, take_one
 
 __all__ = ["decide_drain"]
 
@@ -27,7 +27,10 @@ def decide_drain(decision: Decision, command: Drain) -> Drained:
     agent = decision.me()
     session = my_session(decision, command.session)
     touch(decision, session)
-    taken = take(decision, agent, session, command.limit, command.at_least, command.bytes_max)
+    if command.message_id is None:
+        taken = take(decision, agent, session, command.limit, command.at_least, command.bytes_max)
+    else:
+        taken = take_one(decision, agent, session, command.message_id)
     deliveries = tuple(delivery_of(decision.state, message) for message in taken)
     pump(decision, agent)
     return Drained(deliveries, agent.mailbox.depths(), cursor_of(agent, taken))

@@ -2,8 +2,9 @@
 
 Theory of operation. A message is queued when its acceptance is durable, or held first if a director must approve it. An
 offer puts it on its way; a receipt records that it arrived; until then it may return to the queue, and so may a
-delivery whose ACK never came. A confirmation may arrive after the message has returned to the queue: the recipient has
-seen it, so the late confirmation settles it and it is not offered again. Expiry and recall end only what is held or
+delivery whose ACK never came. A confirmation may arrive while the message is queued: after it has returned to the queue, or
+because the recipient has looked at its inbox without taking it. The recipient has seen it, so the confirmation settles
+it and it is not offered any more. Expiry and recall end only what is held or
 queued: what is on its way may have been seen. Dead letters are kept, and can be redriven. The diagram in
 `docs/concepts/lifecycle.md` is generated from this table.
 """
@@ -44,7 +45,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(State.DELIVERED, ev.MessageDied, State.DEAD, "retries used up, or a permanent NACK"),
     Transition(State.DELIVERED, ev.MessageProcessed, State.PROCESSED, "processed without an ACK"),
     Transition(State.ACKNOWLEDGED, ev.MessageProcessed, State.PROCESSED, "processed-ACK, or the response"),
-    Transition(State.QUEUED, ev.MessageDelivered, State.DELIVERED, "confirmed after it was requeued"),
+    Transition(State.QUEUED, ev.MessageDelivered, State.DELIVERED, "confirmed late, or answered unoffered"),
     Transition(State.QUEUED, ev.MessageExpired, State.EXPIRED, "TTL over, or importance below the stale threshold"),
     Transition(State.QUEUED, ev.MessageRecalled, State.RECALLED, "recalled before it was offered"),
     Transition(State.QUEUED, ev.MessageDied, State.DEAD, "recipient gone"),

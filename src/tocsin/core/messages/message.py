@@ -24,7 +24,15 @@ from tocsin.core.messages.model import (
 )
 from tocsin.core.protocol.contracts import DeliveryClass
 
-__all__ = ["Message", "drop_content", "notice_subject", "queue_cause", "renewed_expiry", "signal_id"]
+__all__ = [
+    "Message",
+    "drop_content",
+    "is_open_to_recipient",
+    "notice_subject",
+    "queue_cause",
+    "renewed_expiry",
+    "signal_id",
+]
 
 
 @native_class(acyclic=True)
@@ -223,6 +231,14 @@ def signal_id(message: Message) -> str:
     if message.broadcast_id is None:
         return message.message_id
     return f"{message.message_id}:{message.recipient}"
+
+
+def is_open_to_recipient(message: Message) -> bool:
+    """Return whether the recipient may have seen a message: it was offered, or it waits and the recipient may look.
+
+    A message that is held, or that ended before it was offered, is unknown to its recipient.
+    """
+    return message.offers > 0 or message.state is State.QUEUED
 
 
 def notice_subject(message: Message) -> str:

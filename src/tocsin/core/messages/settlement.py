@@ -25,7 +25,7 @@ from tocsin.core.messages.cursors import offers_of
 from tocsin.core.messages.delivery import clear_in_flight, end_offer, pump, requeue
 from tocsin.core.messages.endings.dead_letters import die
 from tocsin.core.messages.lifecycle import advance
-from tocsin.core.messages.message import Message, signal_id
+from tocsin.core.messages.message import Message, is_open_to_recipient, signal_id
 from tocsin.core.messages.model import State
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.timestamps import as_datetime
@@ -124,8 +124,7 @@ def _confirm_cursors(decision: Decision, me: Agent, receipt: str, unknown: list[
 
 def arrive(decision: Decision, message: Message, how: str) -> bool:
     """Record that a message has arrived; return whether that changed anything."""
-    on_its_way = message.state is _OFFERED or (message.state is _QUEUED and message.offers > 0)
-    if not on_its_way:
+    if message.state is not _OFFERED and message.state is not _QUEUED:
         return False
     offered_at = message.offered_at
     decision.emit(ev.MessageDelivered(decision.now, message.seq, how))
@@ -281,7 +280,7 @@ def fire_ack(decision: Decision, seq: int) -> None:
 
 def _mine(decision: Decision, agent: str, message_id: str) -> Message:
     message = decision.state.copy_for(agent, message_id)
-    if message is None or not message.offers:
+    if message is None or not is_open_to_recipient(message):
         raise _not_found(message_id)
     return message
 

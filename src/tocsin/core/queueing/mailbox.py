@@ -20,7 +20,7 @@ from tocsin.core.messages.message import Message
 from tocsin.core.messages.model import State
 from tocsin.core.policy import Decay
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.queueing.decay import current_importance
+from tocsin.core.queueing.decay import current_importance, stale_at
 
 __all__ = ["Mailbox", "rank"]
 
@@ -70,6 +70,12 @@ def _is_current(message: Message, level: int, key: int, top: int) -> bool:
     )
 
 
+def _is_live(message: Message, now: int, decay: Decay) -> bool:
+    """Return whether a message may still be delivered."""
+    stale = stale_at(message, decay)
+    return now <= message.expires_at and (stale is None or now <= stale)
+
+
 class _Level:
     """The heaps of one priority level."""
 
@@ -104,11 +110,25 @@ class Mailbox:
     def __iter__(self) -> Iterator[Message]:
         """Iterate over the queued messages by level, in no particular order within a level."""
         for level in self._falling:
-            for heap in level.classes.values():
-                for key in heap:
-                    message = self._messages.get(key & _SEQ_MASK)
-                    if message is not None and _is_current(message, level.number, key, self._top):
-                        yield message
+            yield from self._of(level)
+
+    def _of(self, level: _Level) -> Iterator[Message]:
+        for heap in level.classes.values():
+            for key in heap:
+                message = self._messages.get(key & _SEQ_MASK)
+                if message is not None and _is_current(message, level.number, key, self._top):
+                    yield message
+
+    def first(self, number: int, at_least: int, now: int, decay: Decay) -> list[Message]:
+        """Return the first messages of a level or above, in delivery order."""
+        found: list[Message] = []
+        for level in self._falling:
+            if level.number < at_least or len(found) >= number:
+                break
+            waiting = [message for message in self._of(level) if _is_live(message, now, decay)]
+            waiting.sort(key=lambda message: rank(message, now, decay, self._top))
+            found += waiting[: number - len(found)]
+        return found
 
     def add(self, message: Message) -> None:
         """Add a queued message."""

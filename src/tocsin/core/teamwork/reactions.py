@@ -91,6 +91,9 @@ def _offered(decision: Decision, event: ev.MessageOffered) -> None:
 
 
 def _delivered(decision: Decision, event: ev.MessageDelivered) -> None:
+    _left_queue(decision, event)
+    if decision.state.wake_targets:
+        wake.taken(decision, event)
     if decision.state.folded:
         unfold(decision, event.message)
 

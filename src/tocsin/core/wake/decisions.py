@@ -171,15 +171,14 @@ def _explained(failed: ev.AgentWakeFailed) -> str:
     return f"its waker failed: {failed.detail or 'no details'}"
 
 
-def taken(decision: Decision, event: ev.MessageOffered) -> None:
-    """Settle the wake whose message was offered to its agent."""
+def taken(decision: Decision, event: ev.MessageOffered | ev.MessageDelivered) -> None:
+    """Settle the wake whose message was offered to its agent, or settled by it without an offer."""
     name = decision.state.wake_targets.get(event.message)
     if name is not None:
         record = decision.state.wakes[name]
         took_us = max(0, event.at - record.requested_at)
-        decision.emit(
-            ev.AgentWoken(decision.now, name, record.wake, event.message, event.session, record.attempt, took_us)
-        )
+        session = event.session if isinstance(event, ev.MessageOffered) else ""
+        decision.emit(ev.AgentWoken(decision.now, name, record.wake, event.message, session, record.attempt, took_us))
 
 
 def left_queue(decision: Decision, seq: int) -> None:

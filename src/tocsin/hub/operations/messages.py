@@ -9,7 +9,16 @@ from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.records import by_priority
-from tocsin.wire.messages import FetchInbox, InboxBatch, InboxMessage, SendMessages, SendReply
+from tocsin.wire.messages import (
+    FetchInbox,
+    InboxBatch,
+    InboxMessage,
+    PeekInbox,
+    SendMessages,
+    SendReply,
+    WaitingMessage,
+    WaitingMessages,
+)
 
 __all__ = ["HANDLERS"]
 
@@ -42,7 +51,8 @@ async def fetch_inbox(call: Call, request: FetchInbox) -> InboxBatch:
     piggyback = call.project.piggyback
     if request.receipt:
         piggyback.next_call(call.caller, request.receipt)  # the drain is decided after it and shares its commit
-    reply = await piggyback.drain(call.caller, request.limit, VOCABULARY[request.at_least], request.bytes_max)
+    level, name = VOCABULARY[request.at_least], request.message_id
+    reply = await piggyback.drain(call.caller, request.limit, level, request.bytes_max, name)
     if isinstance(reply, Problem):
         raise error_for(reply)
     if not isinstance(reply, cmd.Drained):
@@ -56,8 +66,36 @@ async def fetch_inbox(call: Call, request: FetchInbox) -> InboxBatch:
     return InboxBatch(deliveries, by_priority(reply.waiting), reply.cursor)
 
 
+async def peek_inbox(call: Call, request: PeekInbox) -> WaitingMessages:
+    """Show what waits for the caller, whose polling session it opens, or keeps alive."""
+    attached = await call.project.piggyback.attach(call.caller)
+    if isinstance(attached, Problem):
+        raise error_for(attached)
+    agent = call.state.agents.get(call.agent)
+    if agent is None:
+        return WaitingMessages([], {})
+    level, policy = VOCABULARY[request.at_least], call.state.policy
+    found = agent.mailbox.first(request.limit, level, call.project.now(), policy.decay)
+    messages = [
+        WaitingMessage(
+            message_id=message.message_id,
+            sender=message.sender,
+            type=message.type,
+            level=PRIORITY_NAMES[message.level],
+            correlation_id=message.correlation_id,
+            payload_bytes=len(message.payload),
+            payload=msgspec.Raw(message.payload if len(message.payload) <= request.payload_bytes_max else b"null"),
+        )
+        for message in found
+    ]
+    waiting = by_priority(agent.mailbox.depths())
+    await call.durable()
+    return WaitingMessages(messages, waiting)
+
+
 HANDLERS: dict[str, Handler] = {
     "send_message": send_message,
     "send_messages": send_messages,
     "fetch_inbox": fetch_inbox,
+    "peek_inbox": peek_inbox,
 }
