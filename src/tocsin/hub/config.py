@@ -398,7 +398,10 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mcp_urgent_max: Annotated[int, Meta(ge=1, le=500)]
     #: Payloads of those messages in total, bytes; larger messages have to be fetched.
     mcp_urgent_bytes_max: Count
-    #: Payloads of one `fetch_inbox` in total, bytes; a larger message is returned alone.
+    #: Messages of one `fetch_inbox`.
+    mcp_inbox_max: Annotated[int, Meta(ge=1, le=500)]
+    #: Payloads of one `fetch_inbox` in total, bytes; a larger message is returned in parts. Claude Code and Codex cut
+    #: the result of a tool above about 48,000 characters.
     mcp_inbox_bytes_max: Count
     #: Metadata of one message in an MCP answer, bytes; the rest is left out, and `get_message` returns it.
     mcp_metadata_bytes_max: Count

@@ -88,14 +88,53 @@ async def test_what_is_carried_has_bounds_and_the_rest_is_counted(hub: Hub, way:
         assert [m["message_id"] for m in (await bob.do("fetch_inbox"))["messages"]] == [large, last]
 
 
-async def test_a_message_larger_than_a_whole_fetch_comes_alone(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
+async def test_a_message_larger_than_a_whole_fetch_comes_in_parts(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
+    """It is received when its last part was, and no sooner."""
     async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
-        await ada.do("post_message", to=pair[1], text="x" * 90_000)
+        text = '"\N{FIRE}x\\' * 8_000
+        name = (await ada.do("post_message", to=pair[1], text=text))["message_id"]
         await ada.do("post_message", to=pair[1], text="small")
-        (large,) = (await bob.do("fetch_inbox"))["messages"]
-        assert len(large["payload"]["text"]) == 90_000
-        (small,) = (await bob.do("fetch_inbox"))["messages"]
-        assert small["payload"]["text"] == "small"
+        part = (await bob.do("fetch_inbox"))["part"]
+        assert (part["message_id"], part["from"], part["part"]) == (name, pair[0], 1)
+        pieces, sizes = [part["text"]], []
+        for number in range(2, part["parts"] + 1):
+            assert part["next"] == f'call fetch_inbox with {{"message_id":"{name}","part":{number}}}'
+            assert hub.state(name) == "queued"
+            answer = await bob.do("fetch_inbox", message_id=name, part=number)
+            part = answer["part"]
+            pieces.append(part["text"])
+            sizes.append(len(json.dumps(answer, ensure_ascii=False).encode()))
+        assert json.loads("".join(pieces))["text"] == text
+        assert max(sizes) < 40_000
+        assert hub.state(name) == "offered"
+        (small,) = (await bob.do("fetch_inbox", receipt=answer.get("inbox", {}).get("cursor", "")))["messages"]
+        assert (small["payload"]["text"], hub.state(name)) == ("small", "delivered")
+
+
+async def test_a_message_is_fetched_by_its_id(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
+    async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
+        await ada.do("post_message", to=pair[1], text="before")
+        name = (await ada.do("post_message", to=pair[1], text="this"))["message_id"]
+        for repeated in (False, True):
+            (mail,) = (await bob.do("fetch_inbox", message_id=name))["messages"]
+            assert (mail["payload"]["text"], mail.get("repeated", False)) == ("this", repeated)
+        assert hub.state(name) in ("offered", "delivered")
+        refused = await bob.call("fetch_inbox", message_id=name, part=2)
+        assert "has 1 part" in text_of(refused)
+        mine = (await bob.do("post_message", to=pair[0], text="mine"))["message_id"]
+        for other in (mine, "msg_unknown"):
+            assert "E_STATE_001" in text_of(await bob.call("fetch_inbox", message_id=other))
+        await bob.do("recall_message", message_id=mine)
+        assert "recalled" in text_of(await ada.call("fetch_inbox", message_id=mine))
+
+
+async def test_a_fetch_of_many_small_messages_is_not_cut_by_a_client(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
+    async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
+        for _ in range(40):
+            await ada.do("post_message", to=pair[1], text="small", priority="Info")
+        answer = await bob.do("fetch_inbox", limit=100)
+        assert len(answer["messages"]) == 32
+        assert len(json.dumps(answer)) < 40_000
 
 
 async def test_calls_at_the_same_time_are_each_handed_something_else(hub: Hub, way: Way, pair: tuple[str, str]) -> None:

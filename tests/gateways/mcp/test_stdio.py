@@ -223,7 +223,7 @@ def begun(bridge: Bridge, number: int, method: str = "tools/call") -> RemoteTool
 def bridge_of(hub: Hub, agent: str, away: Callable[[], bool] = lambda: False) -> Bridge:
     return Bridge(
         lambda trace: Remote("http://127.0.0.1:1" if away() else hub.url, hub.token(agent), headers=trace),
-        AnswerLimits(5, 10_000, 10_000, 2_000, 64),
+        AnswerLimits(5, 10_000, 100, 10_000, 2_000, 64),
     )
 
 

@@ -18,6 +18,7 @@ from tocsin.core.protocol.envelope import MessageId, TypeName
 from tocsin.core.protocol.priority import AnyPriorityName
 from tocsin.gateways.mcp.drafts import arguments_with_draft, required_fields, write_draft
 from tocsin.gateways.mcp.inbox import Fetched, ShownMessage, fetch
+from tocsin.gateways.mcp.parts import MessagePart, fetch_part
 from tocsin.gateways.mcp.refusals import refusal_of
 from tocsin.gateways.mcp.text import quoted
 from tocsin.gateways.mcp.tool_call import ToolCall
@@ -138,10 +139,19 @@ class _Answered(Request, frozen=True):
     ] = "StatusUpdate"
 
 
-class FetchedMessages(msgspec.Struct, frozen=True):
+class _Fetch(FetchInbox, frozen=True, kw_only=True):
+    part: Annotated[
+        int,
+        Meta(ge=1, description="Part of the message message_id to return, for one that is too large for an answer."),
+    ] = 1
+
+
+class FetchedMessages(msgspec.Struct, frozen=True, omit_defaults=True):
     """Fetched messages, the most urgent first."""
 
     messages: list[ShownMessage]
+    #: A part of a message that is too large for an answer.
+    part: MessagePart | None = None
 
 
 #: What reaches a recipient, by the `reach` of a receipt.
@@ -241,15 +251,30 @@ async def reply_message(tool_call: ToolCall, given: Any) -> Outcome:
     return await send_message(tool_call, given, **fixed)
 
 
-async def fetch_inbox(tool_call: ToolCall, given: FetchInbox) -> Outcome:
-    """Fetch waiting messages; one that is too large for an answer is fetched alone."""
-    bytes_max = min(given.bytes_max or tool_call.limits.inbox_bytes_max, tool_call.limits.inbox_bytes_max)
-    fetched = await fetch(tool_call, given.limit, given.at_least, bytes_max)
+async def fetch_inbox(tool_call: ToolCall, given: _Fetch) -> Outcome:
+    """Fetch waiting messages, or one by its id; one that is too large for an answer is returned in parts."""
+    if given.message_id is not None:
+        return await _fetch_part(tool_call, given.message_id, given.part)
+    limits = tool_call.limits
+    number = min(given.limit or limits.inbox_max, limits.inbox_max)
+    bytes_max = min(given.bytes_max or limits.inbox_bytes_max, limits.inbox_bytes_max)
+    fetched = await fetch(tool_call, number, given.at_least, bytes_max)
     if not fetched.messages and any(fetched.waiting.values()):
-        fetched = await fetch(tool_call, 1, given.at_least, None)
-    messages = fetched.messages
-    text = f"{len(messages)} messages. {quoted(messages)}" if messages else "No messages."
-    return Outcome({"messages": msgspec.to_builtins(messages)}, text, fetched.waiting, fetched.cursor)
+        peeked = await tool_call.ask("peek_inbox", {"limit": 1, "at_least": given.at_least})
+        if peeked["messages"]:
+            return await _fetch_part(tool_call, peeked["messages"][0]["message_id"], 1)
+    return _fetched(fetched)
+
+
+async def _fetch_part(tool_call: ToolCall, message_id: str, part: int) -> Outcome:
+    return _fetched(*await fetch_part(tool_call, message_id, part))
+
+
+def _fetched(fetched: Fetched, part: MessagePart | None = None) -> Outcome:
+    shown = [*fetched.messages, *([] if part is None else [part])]
+    what = f"{len(fetched.messages)} messages" if part is None else f"Part {part.part} of {part.parts}: {part.next}"
+    text = f"{what}. {quoted(shown)}" if shown else "No messages."
+    return Outcome(msgspec.to_builtins(FetchedMessages(fetched.messages, part)), text, fetched.waiting, fetched.cursor)
 
 
 async def release_lease(tool_call: ToolCall, given: Any) -> Outcome:
@@ -354,7 +379,7 @@ COMPOSITES: dict[str, Operation] = {
         arguments_with_draft(_PUBLISH, _Publication, omit=("to", "to_type", "delivery_class")),
         PublishedMessage,
     ),
-    "fetch_inbox": _composite("fetch_inbox", FetchInbox, FetchedMessages),
+    "fetch_inbox": _composite("fetch_inbox", _Fetch, FetchedMessages),
     "reply_message": Operation(
         name="reply_message",
         summary="Answer a message: sent to its sender, in its thread.",

@@ -75,9 +75,11 @@ class Fetched(msgspec.Struct, frozen=True):
     cursor: str = ""
 
 
-async def fetch(tool_call: ToolCall, limit: int | None, at_least: str, bytes_max: int | None) -> Fetched:
-    """Fetch waiting messages, the most urgent first."""
-    arguments = {"limit": limit, "at_least": at_least, "bytes_max": bytes_max}
+async def fetch(
+    tool_call: ToolCall, limit: int | None, at_least: str, bytes_max: int | None, message_id: str | None = None
+) -> Fetched:
+    """Fetch waiting messages, the most urgent first, or only the one of an id."""
+    arguments = {"limit": limit, "at_least": at_least, "bytes_max": bytes_max, "message_id": message_id}
     batch = await tool_call.ask("fetch_inbox", arguments)
     most = tool_call.limits.metadata_bytes_max
     messages = [shown(item["envelope"], most, item["level"], repeated=item["repeated"]) for item in batch["deliveries"]]

@@ -23,7 +23,9 @@ class AnswerLimits(msgspec.Struct, frozen=True):
     urgent_max: int
     #: Maximum bytes of their payloads in all.
     urgent_bytes_max: int
-    #: Maximum bytes of the payloads of one fetch; a larger message is fetched alone.
+    #: Maximum number of messages of one fetch.
+    inbox_max: int
+    #: Maximum bytes of the payloads of one fetch; a larger message is returned in parts of that size.
     inbox_bytes_max: int
     #: Maximum bytes of the metadata of one message; entries that do not fit are omitted.
     metadata_bytes_max: int
@@ -36,6 +38,7 @@ def limits_of(config: "ServerConfig") -> AnswerLimits:
     return AnswerLimits(
         config.mcp_urgent_max,
         config.mcp_urgent_bytes_max,
+        config.mcp_inbox_max,
         config.mcp_inbox_bytes_max,
         config.mcp_metadata_bytes_max,
         config.mcp_depth_max,
