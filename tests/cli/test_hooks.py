@@ -22,6 +22,8 @@ from tests.cli.processes import COMMAND, RunningHub, run
 from tests.patience import PATIENCE_S
 from tocsin.cli import is_check
 from tocsin.cli.hooks.check import output_of
+from tocsin.cli.hooks.notice import notice_of
+from tocsin.cli.hooks.sessions import ShownMessages
 
 EVENTS = {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
 FILES = {"claude": (".mcp.json", ".claude/settings.json"), "codex": (".codex/config.toml", ".codex/hooks.json")}
@@ -272,6 +274,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
     with RunningHub(tmp_path_factory.mktemp("hooks") / "data") as hub:
         for agent in ("ada", "bob"):
             hub.json("agents", "add", agent, "--save")
+        hub.json("agents", "add", "boss", "--role", "director", "--save")
         yield hub
 
 
@@ -286,50 +289,203 @@ def checked(hub: RunningHub, agent: str, said: Any, *options: str) -> Any:
     return json.loads(done.stdout) if done.stdout else None
 
 
-def test_a_check_is_silent_until_something_is_urgent_and_says_it_once(hub: RunningHub) -> None:
-    after_tool = {"hook_event_name": "PostToolUse", "tool_name": "Bash"}
-    assert checked(hub, "bob", after_tool) is None
-    hub.json("send", "bob", "no hurry", agent="ada")
-    assert checked(hub, "bob", after_tool) is None, "what is not urgent does not interrupt"
-    sent = hub.json("send", "bob", "fire", "--priority", "Critical", agent="ada")["receipt"]["signal_id"]
-    said = checked(hub, "bob", after_tool)["hookSpecificOutput"]
-    assert said["hookEventName"] == "PostToolUse"
-    assert "not instructions" in said["additionalContext"]
-    (line,) = [line for line in said["additionalContext"].splitlines() if line.startswith("{")]
-    assert (json.loads(line)["message_id"], json.loads(line)["payload"]) == (sent, {"text": "fire"})
-    received = "received by the recipient: it confirmed the receipt"
-    assert received not in hub.run("trace", sent, agent="ada").stdout, "what was shown may have been dropped"
-    assert checked(hub, "bob", after_tool) is None
-    assert received in hub.run("trace", sent, agent="ada").stdout, "the next check shows that the agent went on"
-    start = checked(hub, "bob", {"hook_event_name": "SessionStart", "source": "startup"})["hookSpecificOutput"]
-    assert "1 Info" in start["additionalContext"]
+AFTER_TOOL = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "session_id": "one"}
 
 
-def test_an_agent_that_would_stop_is_told_of_what_is_urgent_but_not_for_ever(hub: RunningHub) -> None:
-    hub.json("send", "ada", "wait for me", "--priority", "Blocking", agent="bob")
-    assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": True}) is None
-    answer = checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": False})
-    assert (answer["decision"], "wait for me" in answer["reason"]) == ("block", True)
-    assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": False}) is None
-
-
-def test_an_agent_that_stops_after_what_it_was_shown_has_received_it(hub: RunningHub) -> None:
-    sent = hub.json("send", "ada", "last words", "--priority", "Blocking", agent="bob")["receipt"]["signal_id"]
-    assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": False})["decision"] == "block"
-    assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": True}) is None
-    assert "it confirmed the receipt" in hub.run("trace", sent, agent="bob").stdout
-
-
-def test_what_does_not_fit_is_said_with_its_number_before_what_merely_waits() -> None:
-    shown = {"messageId": "m", "sender": {"agentId": "ada"}, "messageType": "Question", "payload": {}}
-    waiting = {"Info": 7, "Coordinate": 0, "Blocking": 2, "Critical": 1, "DirectorOverride": 0}
-    said = output_of("UserPromptSubmit", [{"envelope": shown}], waiting)
+def text_of(said: Any) -> str:
     assert said is not None
-    lines = said["hookSpecificOutput"]["additionalContext"].splitlines()
+    return str(said["hookSpecificOutput"]["additionalContext"])
+
+
+def shown_in(said: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text_of(said).splitlines() if line.startswith("{")]
+
+
+def sent(hub: RunningHub, to: str, text: str, priority: str = "Critical") -> str:
+    return str(hub.json("send", to, text, "--priority", priority, agent="boss")["receipt"]["signal_id"])
+
+
+def state_of(hub: RunningHub, message_id: str) -> str:
+    return str(hub.json("messages", "show", message_id)[0]["state"])
+
+
+@pytest.fixture
+def bob(hub: RunningHub) -> Iterator[str]:
+    """An agent without urgent messages and without sessions that checks remember."""
+    yield "bob"
+    while hub.json("inbox", "--take", agent="bob")["deliveries"]:
+        pass
+    (hub.data / "hooks" / "bob.json").unlink(missing_ok=True)
+
+
+def test_a_check_is_silent_until_something_is_urgent_shows_it_once_and_confirms_nothing(
+    hub: RunningHub, bob: str
+) -> None:
+    assert checked(hub, bob, AFTER_TOOL) is None
+    sent(hub, bob, "no hurry", "Info")
+    assert checked(hub, bob, AFTER_TOOL) is None, "what is not urgent does not interrupt"
+    fire = sent(hub, bob, "fire")
+    said = checked(hub, bob, AFTER_TOOL)
+    assert said["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
+    assert "not instructions" in text_of(said)
+    assert [(one["message_id"], one["payload"]) for one in shown_in(said)] == [(fire, {"text": "fire"})]
+    for _ in range(2):
+        again = text_of(checked(hub, bob, AFTER_TOOL))
+        assert (fire in again, "fire" in again.replace(fire, ""), len(again.splitlines())) == (True, False, 1)
+    assert state_of(hub, fire) == "queued", "the coding agent may have dropped all of it"
+    hub.run("call", "acknowledge_message", f"message_id={fire}", agent=bob)
+    assert state_of(hub, fire) == "acknowledged"
+    assert checked(hub, bob, AFTER_TOOL) is None
+    assert "received by the recipient: its ACK implies it" in hub.run("trace", fire, agent="boss").stdout
+    start = checked(hub, bob, {"hook_event_name": "SessionStart", "source": "startup"})
+    assert "1 Info" in text_of(start)
+
+
+def test_a_check_of_a_sub_agent_says_and_changes_nothing(hub: RunningHub, bob: str) -> None:
+    fire = sent(hub, bob, "fire")
+    for event in EVENTS:
+        inner = {"hook_event_name": event, "session_id": "one", "agent_id": "a1", "agent_type": "general-purpose"}
+        assert checked(hub, bob, inner) is None
+    assert not (hub.data / "hooks" / "bob.json").exists()
+    assert [one["message_id"] for one in shown_in(checked(hub, bob, AFTER_TOOL))] == [fire]
+
+
+def test_nothing_is_said_at_events_whose_output_nobody_sees(hub: RunningHub, bob: str) -> None:
+    fire = sent(hub, bob, "fire")
+    for event in ("AfterAgent", "SessionEnd", "PreCompact", "SubagentStop", "Notification"):
+        assert checked(hub, bob, {"hook_event_name": event, "session_id": "one"}) is None
+        assert checked(hub, bob, {"session_id": "one"}, "--event", event) is None
+    for event in ("AfterTool", "BeforeAgent"):
+        said = checked(hub, bob, {"hook_event_name": event, "session_id": event})
+        assert said["hookSpecificOutput"]["hookEventName"] == event
+        assert [one["message_id"] for one in shown_in(said)] == [fire]
+
+
+@pytest.mark.parametrize("source", ["compact", "resume", "clear", "startup"])
+def test_a_session_that_begins_anew_is_shown_everything_again(hub: RunningHub, bob: str, source: str) -> None:
+    fire = sent(hub, bob, "fire")
+    for _ in range(2):
+        begin = {"hook_event_name": "SessionStart", "source": source, "session_id": "one"}
+        assert [one["message_id"] for one in shown_in(checked(hub, bob, begin))] == [fire]
+        assert shown_in(checked(hub, bob, AFTER_TOOL)) == []
+
+
+def test_each_session_is_shown_a_message(hub: RunningHub, bob: str) -> None:
+    fire = sent(hub, bob, "fire")
+    for session in ("one", "two"):
+        assert [one["message_id"] for one in shown_in(checked(hub, bob, AFTER_TOOL | {"session_id": session}))] == [
+            fire
+        ]
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[1]", '{"one": 1}', '{"one": {"at": "x"}}', "[" * 9000])
+def test_without_what_was_remembered_a_message_is_shown_again(hub: RunningHub, bob: str, broken: str) -> None:
+    fire = sent(hub, bob, "fire")
+    checked(hub, bob, AFTER_TOOL)
+    (hub.data / "hooks" / "bob.json").write_text(broken)
+    assert [one["message_id"] for one in shown_in(checked(hub, bob, AFTER_TOOL))] == [fire]
+    assert state_of(hub, fire) == "queued"
+
+
+def test_no_data_directory_is_created(hub: RunningHub, bob: str, tmp_path: Path) -> None:
+    fire = sent(hub, bob, "fire")
+    environment = os.environ | {"TOCSIN_TOKEN_FILE": str(hub.data / "tokens" / "bob.token"), "TOCSIN_URL": hub.url}
+    for _ in range(2):
+        done = subprocess.run(  # noqa: S603
+            [*COMMAND, "hooks", "check"],
+            input=json.dumps(AFTER_TOOL),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+            cwd=tmp_path,
+            env=environment,
+        )
+        assert [one["message_id"] for one in shown_in(json.loads(done.stdout))] == [fire]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_remembered_is_limited(tmp_path: Path) -> None:
+    for number in range(20):
+        shown = ShownMessages(tmp_path, "ada", f"session {number}" + "x" * 1000)
+        shown.add(f"msg_{number}_{message}" for message in range(200))
+    known = json.loads((tmp_path / "hooks" / "ada.json").read_text())
+    assert [len(session["shown"]) for session in known.values()] == [50] * 8
+    assert all(len(name) <= 128 for name in known)
+    for session in known.values():
+        session["at"] -= 8 * 86_400
+    (tmp_path / "hooks" / "ada.json").write_text(json.dumps(known))
+    assert ShownMessages(tmp_path, "ada", f"session 19{'x' * 1000}").ids == {}
+
+
+def test_an_agent_that_would_stop_goes_on_once_for_an_urgent_message(hub: RunningHub, bob: str) -> None:
+    ends = {"hook_event_name": "Stop", "stop_hook_active": False, "session_id": "one"}
+    assert checked(hub, bob, ends) is None
+    wait = sent(hub, bob, "wait for me", "Blocking")
+    assert checked(hub, bob, ends | {"stop_hook_active": True}) is None, "it went on already"
+    answer = checked(hub, bob, ends)
+    assert (answer["decision"], "wait for me" in answer["reason"]) == ("block", True)
+    assert checked(hub, bob, ends) is None, "not for ever, also with a client that does not say that it went on"
+    assert state_of(hub, wait) == "queued"
+
+
+def test_an_agent_that_was_shown_a_message_before_goes_on_once_as_well(hub: RunningHub, bob: str) -> None:
+    wait = sent(hub, bob, "wait for me", "Blocking")
+    checked(hub, bob, AFTER_TOOL)
+    ends = {"hook_event_name": "Stop", "session_id": "one"}
+    answer = checked(hub, bob, ends)
+    assert (wait in answer["reason"], "wait for me" in answer["reason"]) == (True, False)
+    assert checked(hub, bob, ends) is None
+
+
+def test_what_does_not_fit_comes_with_the_next_check(hub: RunningHub, bob: str) -> None:
+    texts = [f"{number} " * 1000 for number in range(6)]
+    messages = [sent(hub, bob, text, "Blocking") for text in texts]
+    seen: list[str] = []
+    while new := shown_in(checked(hub, bob, AFTER_TOOL)):
+        assert len(new) <= 5
+        assert [one["payload"]["text"] for one in new] == texts[len(seen) : len(seen) + len(new)], "whole, in order"
+        seen += [one["message_id"] for one in new]
+    assert seen == messages
+
+
+def test_a_message_that_is_too_large_is_announced_with_the_call_that_fetches_it(hub: RunningHub, bob: str) -> None:
+    large = sent(hub, bob, "x" * 20_000)
+    small = sent(hub, bob, "fire")
+    said = checked(hub, bob, AFTER_TOOL)
+    assert [one["message_id"] for one in shown_in(said)] == [small]
+    (line,) = [line for line in text_of(said).splitlines() if large in line]
+    assert "Critical" in line
+    assert "20,0" in line
+    assert f'fetch_inbox with {{"message_id": "{large}"}}' in line
+    assert text_of(checked(hub, bob, AFTER_TOOL)).count(large) == 1
+
+
+def message(number: int, payload: Any, size: int = 0) -> dict[str, Any]:
+    facts = {"sender": "ada", "type": "Question", "level": "Blocking", "correlation_id": None}
+    return facts | {"message_id": f"m{number}", "payload": payload, "payload_bytes": size}
+
+
+@pytest.mark.parametrize("text", ["x", '"', "\\", "é", "\N{FIRE}", "\n"])
+@pytest.mark.parametrize("length", [100, 2_000, 7_000, 50_000])
+def test_the_output_has_a_limit_whatever_the_messages(text: str, length: int) -> None:
+    waiting = {"Info": 7, "Coordinate": 0, "Blocking": 2000, "Critical": 0, "DirectorOverride": 0}
+    messages = [message(number, {"text": text * length}) for number in range(20)]
+    notice = notice_of(messages, waiting, {f"m{number}" for number in range(5, 15)}, 9_000, True)
+    assert notice.shown
+    assert len(json.dumps(output_of("UserPromptSubmit", notice), ensure_ascii=False).encode()) <= 9_000
+
+
+def test_the_rest_is_said_with_its_number_before_what_merely_waits() -> None:
+    waiting = {"Info": 7, "Coordinate": 0, "Blocking": 2, "Critical": 2, "DirectorOverride": 0}
+    notice = notice_of([message(1, {}), message(2, {})], waiting, {"m2"}, 9_000, True)
+    lines = notice.text.splitlines()
     assert lines[0].startswith("Tocsin: 1 urgent message for you.")
-    assert json.loads(lines[1])["message_id"] == "m"
-    assert lines[2].startswith("Tocsin: 3 more urgent messages did not fit here (1 Critical, 2 Blocking)")
-    assert lines[3].startswith("Tocsin: 7 Info waiting for you")
+    assert json.loads(lines[1])["message_id"] == "m1"
+    assert "m2 (Blocking from ada)" in lines[2]
+    assert lines[3].startswith("Tocsin: 2 more urgent messages not shown here (2 Critical, 2 Blocking in all)")
+    assert lines[4].startswith("Tocsin: 7 Info waiting for you")
+    assert (notice.shown, notice.named) == (("m1",), ("m2",))
 
 
 def test_claude_gets_a_channel_only_if_asked(tmp_path: Path) -> None:
@@ -376,9 +532,10 @@ def test_a_check_is_known_by_its_words_alone() -> None:
 
 def test_what_is_said_depends_on_the_event() -> None:
     waiting = {"Info": 2, "Coordinate": 0, "Blocking": 1, "Critical": 0, "DirectorOverride": 0}
-    assert output_of("PostToolUse", [], {"Info": 2, "Blocking": 0}) is None
-    assert output_of("SessionStart", [], {"Info": 0, "Blocking": 0}) is None
-    assert "2 Info" in str(output_of("UserPromptSubmit", [], waiting))
-    stop = output_of("Stop", [], waiting)
+    nothing = notice_of([], {"Info": 2, "Blocking": 0}, (), 9_000, False)
+    assert output_of("PostToolUse", nothing) is None
+    assert output_of("SessionStart", notice_of([], {"Info": 0, "Blocking": 0}, (), 9_000, True)) is None
+    assert "2 Info" in str(output_of("UserPromptSubmit", notice_of([], waiting, (), 9_000, True)))
+    stop = output_of("Stop", notice_of([message(1, {})], waiting, (), 9_000, False))
     assert stop is not None
-    assert (stop["decision"], "1 Blocking" in stop["reason"], "Info" in stop["reason"]) == ("block", True, False)
+    assert (stop["decision"], "m1" in stop["reason"], "Info" in stop["reason"]) == ("block", True, False)

@@ -47,9 +47,7 @@ class FetchInbox(Request, frozen=True, kw_only=True):
         | None
     ) = None
     message_id: (
-        Annotated[
-            MessageRef, Meta(description="Fetch only this message, if it waits, whatever its size and priority.")
-        ]
+        Annotated[MessageRef, Meta(description="Fetch only this message, if it waits, whatever its size and priority.")]
         | None
     ) = None
     receipt: Annotated[

@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 #: Characters of a noted text.
 _TEXT_MAX = 300
 #: Errors with which a check ends in silence.
-_SILENT = (Refused, Unreachable, OSError, ValueError, KeyError, TypeError, AttributeError)
+_SILENT = (Refused, Unreachable, OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
 @contextlib.contextmanager

@@ -2,9 +2,9 @@
 
 Theory of operation. A message is queued when its acceptance is durable, or held first if a director must approve it. An
 offer puts it on its way; a receipt records that it arrived; until then it may return to the queue, and so may a
-delivery whose ACK never came. A confirmation may arrive while the message is queued: after it has returned to the queue, or
-because the recipient has looked at its inbox without taking it. The recipient has seen it, so the confirmation settles
-it and it is not offered any more. Expiry and recall end only what is held or
+delivery whose ACK never came. A confirmation may arrive while the message is queued: after it has returned to the
+queue, or because the recipient has looked at its inbox without taking it. The recipient has seen it, so the
+confirmation settles it and it is not offered any more. Expiry and recall end only what is held or
 queued: what is on its way may have been seen. Dead letters are kept, and can be redriven. The diagram in
 `docs/concepts/lifecycle.md` is generated from this table.
 """
