@@ -12,9 +12,7 @@ __all__ = [
     "FIRST_REQUEST",
     "GEMINI_RUNS_NO_HOOKS",
     "GEMINI_SUB_FOLDER",
-    "LARGE_OUTPUT",
     "RELATIVE_DATA",
-    "SUB_AGENTS",
     "TMUX_PASTE",
 ]
 
@@ -25,10 +23,6 @@ def _defect(reason: str) -> pytest.MarkDecorator:
 
 FIRST_REQUEST = _defect("Codex asks its model before Tocsin's server has started: it is not `required`")
 
-SUB_AGENTS = _defect(
-    "a check after a sub-agent's tool shows an urgent message to the sub-agent, and counts it as received"
-)
-LARGE_OUTPUT = _defect("a hook prints more than the client shows; what was cut counts as received")
 RELATIVE_DATA = _defect("the entries name a data directory that is relative to the folder in which a client starts")
 GEMINI_RUNS_NO_HOOKS = _defect("Gemini CLI runs git without hooks (`core.hooksPath` is empty), so the guard never runs")
 GEMINI_SUB_FOLDER = _defect("Gemini CLI reads a project's settings only in the folder in which it starts")
