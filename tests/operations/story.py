@@ -67,6 +67,7 @@ STORY: tuple[Step, ...] = (
     Step("ada", "recall_message", {"message_id": "msg_7_story"}),
     Step("ada", "recall_message", {"message_id": "msg_7_story", "why": "x"}, refused="E_VALIDATION_004"),
     Step("worker", "list_inbox", {"limit": 2}),
+    Step("worker", "peek_inbox", {"limit": 2, "payload_bytes_max": 1000}),
     Step("worker", "fetch_inbox", {"limt": 1}, refused="E_VALIDATION_004"),
     Step("worker", "fetch_inbox", {"limit": 10}),
     Step("worker", "confirm_messages", {"message_ids": ["msg_3_story", "msg_9_story"]}),

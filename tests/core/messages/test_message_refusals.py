@@ -205,9 +205,11 @@ def confirm_the_dead(team: Team, what: str) -> Problem:
     return team.refused(commands[what], "impl_001")
 
 
-def acknowledge_what_waits(team: Team) -> Problem:
-    """A message that was not offered yet is not found."""
-    return team.refused(cmd.Acknowledge(team.send("manager_001", "impl_001").message_id), "impl_001")
+def acknowledge_what_was_recalled(team: Team) -> Problem:
+    """Return the refusal of a recipient that never had the message."""
+    sent = team.send("manager_001", "impl_001")
+    team.recall("manager_001", sent.message_id)
+    return team.refused(cmd.Acknowledge(sent.message_id), "impl_001")
 
 
 def redriven(team: Team, case: str) -> Problem:
@@ -528,8 +530,8 @@ ROWS = [
         found=LONG[:128],
     ),
     Refusal(
-        "acknowledge what was not offered",
-        acknowledge_what_waits,
+        "acknowledge what was recalled",
+        acknowledge_what_was_recalled,
         "E_STATE_001",
         ("msg_000001_manager_001",),
         found="msg_000001_manager_001",

@@ -376,11 +376,12 @@ def test_a_recipient_settles_what_it_has_seen_without_taking_it(team: Team, how:
     assert team.drain(team.attach("impl_001", "piggyback")) == []
 
 
-def test_an_answer_settles_a_question_that_was_never_taken(team: Team) -> None:
+def test_an_answer_settles_a_question_that_was_acknowledged_without_taking_it(team: Team) -> None:
     asked = team.send("manager_001", "impl_001", "CUSTOM_ASK", correlation_id="talk_1").signal_id
+    team.ack("impl_001", asked)
     team.send("impl_001", "manager_001", "StatusUpdate", correlation_id="talk_1")
     assert team.message(asked).state == "processed"
-    assert [event.how for event in team.happened(ev.MessageDelivered)] == ["response"]
+    assert [event.how for event in team.happened(ev.MessageDelivered)] == ["ack"]
 
 
 def test_what_is_held_or_was_recalled_before_an_offer_is_unknown_to_its_recipient(team: Team) -> None:

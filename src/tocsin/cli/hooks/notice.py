@@ -1,4 +1,4 @@
-"""What an inbox check says of the messages that wait: those that it shows whole, those that it names, and the rest."""
+"""Text of an inbox check: the messages that it shows whole, those that it names, and the number of the rest."""
 
 import json
 from collections.abc import Collection

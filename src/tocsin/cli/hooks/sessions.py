@@ -1,4 +1,4 @@
-"""What inbox checks have shown to the sessions of a coding agent: one small file for each agent in the data directory.
+"""Record of what inbox checks have shown to the sessions of a coding agent: a small file in the data directory.
 
 The file only saves repetition. If it is lost or cannot be written, messages are shown again.
 """

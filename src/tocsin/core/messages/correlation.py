@@ -6,7 +6,7 @@ Requirement: APM §2.1, §4.2.
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.core.messages.message import Message, is_open_to_recipient
+from tocsin.core.messages.message import Message
 from tocsin.core.protocol.contracts import CorrelationRule, ResponseRule
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.state import ProjectState, Thread
@@ -70,14 +70,17 @@ def _invalid(given: str, rule: CorrelationRule, detail: str) -> TocsinError:
 def answered(
     state: ProjectState, correlation_id: str | None, sender: str, receiver: str, *, completes: bool
 ) -> Message | None:
-    """Return the request that a message responds to, or null; a task also needs a response that `completes` it."""
+    """Return the request that a message responds to, or null; a task also needs a response that `completes` it.
+
+    A request that was neither offered nor settled by its recipient is not responded to: the messages may have crossed.
+    """
     if correlation_id is None:
         return None
     thread = state.threads.get(correlation_id)
     if thread is None or thread.sender != receiver:
         return None
     request = state.copy_for(sender, thread.message_id)
-    if request is None or not is_open_to_recipient(request):
+    if request is None or not (request.offers or request.delivered_at):
         return None
     rule = state.contract(request).response
     if rule is ResponseRule.COMPLETION:

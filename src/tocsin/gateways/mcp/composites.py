@@ -246,6 +246,9 @@ async def reply_message(tool_call: ToolCall, given: Any) -> Outcome:
     if to == SYSTEM.agent:
         detail = f"{given.message_id} is from the hub itself, which reads no answers"
         raise refusal("E_ROUTING_002", detail, field="$.message_id")
+    if answered["recipient"] == me and answered["state"] == "queued":
+        # The agent answers what a hook or a list has shown it; without the ACK the message would be delivered again.
+        await tool_call.ask("acknowledge_message", {"message_id": answered["message_id"]})
     fixed = {"to": to, "correlation_id": answered["correlation_id"] or answered["message_id"]}
     fixed |= {"message_id": given.reply_id, "priority": given.priority or "Coordinate"}
     return await send_message(tool_call, given, **fixed)
