@@ -50,6 +50,11 @@ class Client:
         """Return the variables that the client needs."""
         return {}
 
+    @property
+    def trusted(self) -> list[str]:
+        """Return the folders that the person has said to trust: the project, and where the client runs."""
+        return [str(folder) for folder in dict.fromkeys((self.ground.project, self.folder))]
+
     def set_up(self) -> None:
         """Write what a person has set up before."""
 
@@ -114,7 +119,7 @@ class Claude(Client):
             "hasCompletedOnboarding": True,
             "theme": "dark",
             "customApiKeyResponses": {"approved": [self.key[-_KEY_END:]], "rejected": []},
-            "projects": {str(self.folder): trusted},
+            "projects": dict.fromkeys(self.trusted, trusted),
         }
         self._write(self.home / ".claude.json", remembered)
 
@@ -148,6 +153,7 @@ class Codex(Client):
         return {"MODEL_KEY": self.key}
 
     def set_up(self) -> None:
+        projects = "\n".join(f'[projects."{folder}"]\ntrust_level = "trusted"' for folder in self.trusted)
         self._write(
             self.home / ".codex" / "config.toml",
             f"""\
@@ -164,8 +170,7 @@ wire_api = "responses"
 [notice.model_migrations]
 "gpt-5.5" = "gpt-6-sol"
 
-[projects."{self.folder}"]
-trust_level = "trusted"
+{projects}
 """,
         )
 
@@ -198,11 +203,14 @@ class Gemini(Client):
     def set_up(self) -> None:
         folder = self.home / ".gemini"
         self._write(folder / "settings.json", {"security": {"auth": {"selectedType": "gemini-api-key"}}})
-        self._write(folder / "trustedFolders.json", {str(self.folder): "TRUST_FOLDER"})
+        self._write(folder / "trustedFolders.json", dict.fromkeys(self.trusted, "TRUST_FOLDER"))
 
     def connect(self, *options: str) -> None:
         server = {"command": "tocsin", "args": ["--as", self.agent, "mcp"]}
-        self._write(self.folder / ".gemini" / "settings.json", {"mcpServers": {"tocsin": server}})
+        check = {"type": "command", "command": f"tocsin --as {self.agent} hooks check"}
+        # Tocsin installs no checks here: these are what a person writes.
+        hooks = {event: [{"hooks": [check]}] for event in ("AfterTool", "AfterAgent")}
+        self._write(self.folder / ".gemini" / "settings.json", {"mcpServers": {"tocsin": server}, "hooks": hooks})
 
     def shell(self, command: str) -> Call:
         return Call("run_shell_command", {"command": command})

@@ -8,13 +8,21 @@ import pytest
 __all__ = [
     "AGENT_OF_A_FOLDER",
     "CHANNEL_IGNORED",
+    "CLAUDE_SUB_FOLDER",
     "CODEX_WORKTREE",
     "FIRST_REQUEST",
     "GEMINI_RUNS_NO_HOOKS",
     "GEMINI_SUB_FOLDER",
     "RELATIVE_DATA",
     "TMUX_PASTE",
+    "needs",
 ]
+
+
+def needs(holds: object, what: str) -> None:
+    """Raise an error that is not a known defect, if what a case rests on does not hold."""
+    if not holds:
+        raise RuntimeError(f"the case shows nothing: {what}")
 
 
 def _defect(reason: str) -> pytest.MarkDecorator:
@@ -26,7 +34,8 @@ FIRST_REQUEST = _defect("Codex asks its model before Tocsin's server has started
 RELATIVE_DATA = _defect("the entries name a data directory that is relative to the folder in which a client starts")
 GEMINI_RUNS_NO_HOOKS = _defect("Gemini CLI runs git without hooks (`core.hooksPath` is empty), so the guard never runs")
 GEMINI_SUB_FOLDER = _defect("Gemini CLI reads a project's settings only in the folder in which it starts")
-CODEX_WORKTREE = _defect("Codex reads hooks of a worktree from the main checkout, so no check runs")
+CLAUDE_SUB_FOLDER = _defect("Claude Code reads `.claude/settings.json` only in the folder in which it starts")
+CODEX_WORKTREE = _defect("Codex reads hooks from the main checkout and not from the worktree")
 AGENT_OF_A_FOLDER = _defect("the agent that a folder names wins over the token of a process")
 CHANNEL_IGNORED = _defect("a channel that the client ignores counts as a way to the agent")
 TMUX_PASTE = _defect("the waker types text and Enter at once, which the terminal takes as a paste and does not submit")

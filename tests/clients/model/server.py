@@ -26,7 +26,7 @@ from tests.patience import PATIENCE_S
 __all__ = ["Model"]
 
 #: Answers that wait, of all agents; with more of them the tools will not come, and all scripts end.
-_EARLY_MAX = 60
+_EARLY_MAX = 40
 _ASIDE = Say('{"title": "A short title"}')
 _ENDED = Say("Done.")
 
