@@ -74,11 +74,9 @@ def test_an_acknowledgement_of_what_a_hook_has_shown(ground: Ground, dev: Client
     assert ground.unseen("dev") == []
 
 
-@pytest.mark.only("claude", "codex", "gemini")
+@pytest.mark.only("claude", "codex")
 @pytest.mark.capability("an agent that is about to stop goes on for an urgent message")
-def test_an_urgent_message_at_the_end_of_a_turn(ground: Ground, dev: Client, request: pytest.FixtureRequest) -> None:
-    if dev.installed.client == "gemini":
-        request.applymarker(AFTER_AGENT)
+def test_an_urgent_message_at_the_end_of_a_turn(ground: Ground, dev: Client) -> None:
     dev.connect()
     ending = sends(ground, "Blocking", Say("finished early"), ("Which price is right?",))
     ground.model.script("dev", ending, Say("answered"))
