@@ -7,7 +7,6 @@ import pytest
 
 __all__ = [
     "AGENT_OF_A_FOLDER",
-    "CHANNEL_IGNORED",
     "CLAUDE_SUB_FOLDER",
     "CODEX_WORKTREE",
     "FIRST_REQUEST",
@@ -37,5 +36,4 @@ GEMINI_SUB_FOLDER = _defect("Gemini CLI reads a project's settings only in the f
 CLAUDE_SUB_FOLDER = _defect("Claude Code reads `.claude/settings.json` only in the folder in which it starts")
 CODEX_WORKTREE = _defect("Codex reads hooks from the main checkout and not from the worktree")
 AGENT_OF_A_FOLDER = _defect("the agent that a folder names wins over the token of a process")
-CHANNEL_IGNORED = _defect("a channel that the client ignores counts as a way to the agent")
 TMUX_PASTE = _defect("the waker types text and Enter at once, which the terminal takes as a paste and does not submit")

@@ -6,7 +6,6 @@ import pytest
 
 from tests.clients.drivers import Claude
 from tests.clients.ground import Ground
-from tests.clients.known import CHANNEL_IGNORED
 from tests.clients.model import Call, Say
 
 pytestmark = pytest.mark.only("claude")
@@ -36,7 +35,6 @@ def test_the_channel_starts_a_turn(ground: Ground, dev: Claude) -> None:
 
 
 @pytest.mark.capability("a channel that the client ignores is not called a way to the agent")
-@CHANNEL_IGNORED
 def test_a_channel_that_is_ignored(ground: Ground, dev: Claude) -> None:
     """Without the launch option, the account's feature or the organisation's consent, announcements are dropped."""
     (ground.data / "tocsin.yaml").write_text("wake: {notifications_max: 2, notify_again_s: [1]}\n")

@@ -234,6 +234,7 @@ class Ledger:
         """Check, after a tick that left nothing due, that no message waits longer than aging allows."""
         self.wakes.check_times(live, now)
         self.wakes.check_needed(live, now)
+        self.wakes.check_channels(live, now)
         aging = live.policy.aging
         if not aging.enabled:
             return

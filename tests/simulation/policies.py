@@ -100,6 +100,8 @@ CHOICES: dict[str, list[Any]] = {
     "wake.backoff_s": [[0], [2, 10]],
     "wake.rest_s": [0, 30],
     "wake.processes_max": [1, 2, 10],
+    "wake.notifications_max": [1, 3],
+    "wake.notify_again_s": [[2], [3, 10]],
 }
 
 

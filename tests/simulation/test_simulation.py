@@ -8,6 +8,7 @@ from tests.simulation.waiting import check_deadlock
 from tests.simulation.world import World
 from tests.soak import scaled
 from tocsin.core import events as ev
+from tocsin.core.state import Session
 
 SEEDS = range(scaled(2, 120))
 STEPS = scaled(600, 3000)
@@ -181,3 +182,36 @@ def test_the_ledger_notices_a_wake_that_never_ends_and_one_that_never_begins() -
     world.ledger.wakes.under_way.clear()
     with pytest.raises(Violation, match="should have been woken"):
         world.ledger.wakes.check_needed(state, request.at + 1_000_000)
+
+
+def ignoring(world: World) -> str:
+    """Step until a channel is ignored, and return its session."""
+    while not world.ledger.wakes.ignored:
+        world.step()
+    return next(iter(world.ledger.wakes.ignored))
+
+
+def test_the_ledger_notices_a_channel_that_is_ignored_too_early_or_never() -> None:
+    world = World(101)
+    session = ignoring(world)
+    checks, state = world.ledger.wakes, world.ledger.shadow.state
+    ignored, since = state.ignored[session], checks.ignored.pop(session)
+    late = ev.ChannelIgnored(since, ignored.agent, session, ignored.message, 1, 0, 0.0)
+    with pytest.raises(Violation, match="unnoticed"):
+        checks.check_channels(state, since + 1_000_000)
+    with pytest.raises(Violation, match="was not yet notified as often"):
+        checks.follow(replace(late, at=state.messages[ignored.message].enqueued_at), state)
+    checks.follow(late, state)
+    with pytest.raises(Violation, match="is ignored twice"):
+        checks.follow(late, state)
+
+
+def test_the_ledger_notices_a_channel_that_is_ignored_although_its_agent_calls() -> None:
+    world = World(101)
+    session = ignoring(world)
+    checks, state = world.ledger.wakes, world.ledger.shadow.state
+    agent = state.agents[state.sessions[session].agent]
+    agent.sessions["ses_calls"] = Session("ses_calls", agent.agent, "piggyback", 0, 0, 1)
+    checks.called["ses_calls"] = checks.ignored[session] + 1
+    with pytest.raises(Violation, match="has made a call, and its channel is still ignored"):
+        checks.check(state)

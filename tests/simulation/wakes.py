@@ -1,4 +1,4 @@
-"""Wakers that work, fail, run too long or are never heard of again, and what must hold of every wake.
+"""Wakers that work, fail, run too long or are never heard of again, and what must hold of every wake and channel.
 
 The checks keep an account of their own of who is being woken, since when, and how often, and hold each event to the
 policy of that moment.
@@ -71,6 +71,11 @@ ACTIONS: "tuple[tuple[Callable[[World], None], float], ...]" = (
 )
 
 
+def _is_pushed_to(state: ProjectState, name: str) -> bool:
+    """Tell whether an agent has a live session that messages are pushed to."""
+    return any(not s.stale and s.kind in ("push", "daemon") for s in state.agents[name].sessions.values())
+
+
 class WakeChecks:
     """The wakes that are under way, and when each agent was woken."""
 
@@ -87,9 +92,14 @@ class WakeChecks:
         self.failed: dict[str, ev.AgentWakeFailed] = {}
         #: End of the rest after the last attempt, by agent, under the policy of that time; attaching ends it.
         self.rest_until: dict[str, int] = {}
+        #: Channel sessions that led to nothing, and since when.
+        self.ignored: dict[str, int] = {}
+        #: Time of the latest call over each open session other than a channel.
+        self.called: dict[str, int] = {}
 
     def follow(self, event: Event, state: ProjectState) -> None:
         """Check an event against the state before it."""
+        self._follow_channels(event, state)
         match event:
             case ev.WakersDeclared():
                 self.declared = event
@@ -128,13 +138,54 @@ class WakeChecks:
                 for known in (self.failed, self.requested, self.ended, self.rest_until):
                     known.pop(event.agent, None)
 
+    def _follow_channels(self, event: Event, state: ProjectState) -> None:
+        match event:
+            case ev.SessionOpened() if event.session_kind != "channel":
+                self.called[event.session] = event.at
+            case ev.SessionHeartbeat() if state.sessions[event.session].kind != "channel":
+                self.called[event.session] = event.at
+            case ev.SessionClosed():
+                self.ignored.pop(event.session, None)
+                self.called.pop(event.session, None)
+            case ev.ChannelAnswered():
+                must(event.session in self.ignored, f"{event.session} was not ignored and is answered")
+                must(
+                    self._called(state, event.agent) == event.at, f"{event.agent} made no call and answers its channel"
+                )
+                self.ignored.pop(event.session, None)
+            case ev.ChannelIgnored():
+                self._ignored(event, state)
+
+    def _ignored(self, event: ev.ChannelIgnored, state: ProjectState) -> None:
+        name, session, policy = event.agent, state.sessions[event.session], state.policy.wake
+        must(session.kind == "channel" and session.agent == name, f"{event.session} is no channel of {name}")
+        must(event.session not in self.ignored, f"{event.session} is ignored twice")
+        must(not session.stale, f"{event.session} is stale and said to be ignored")
+        must(not _is_pushed_to(state, name), f"messages are pushed to {name}, and it ignores its channel")
+        message = state.messages[event.message]
+        waits = message.state is State.QUEUED and message.recipient == name and event.at <= message.expires_at
+        must(waits and message.priority >= policy.level_number, f"{name} ignores a message that is not announced")
+        since = max(message.enqueued_at, session.opened_at, self._called(state, name))
+        waits_s = policy.notify_again_s + policy.notifications_max * policy.notify_again_s[-1:]
+        takes_us = round(sum(waits_s[: policy.notifications_max]) * 1_000_000)
+        must(event.at >= since + takes_us, f"{name} was not yet notified as often as the policy says")
+        self.ignored[event.session] = event.at
+
+    def _called(self, state: ProjectState, name: str) -> int:
+        """Return when an agent made the latest call over a session that is still open."""
+        return max((self.called.get(session, 0) for session in state.agents[name].sessions), default=0)
+
+    def _unattended(self, state: ProjectState, name: str) -> bool:
+        """Tell whether no session of an agent counts as a way to it."""
+        return all(s.stale or s.session in self.ignored for s in state.agents[name].sessions.values())
+
     def _requested(self, event: ev.AgentWakeRequested, state: ProjectState) -> None:
         name, policy = event.agent, state.policy.wake
         agent, message = state.agents[name], state.messages[event.message]
         known = name in self.declared.agents or agent.role in self.declared.roles
         must(known, f"{name} has no waker and was woken")
         must(name not in self.under_way, f"{name} was woken twice at once")
-        must(all(session.stale for session in agent.sessions.values()), f"{name} has a live session and was woken")
+        must(self._unattended(state, name), f"{name} has a live session and was woken")
         waits = message.state is State.QUEUED and not message.backing_off and message.recipient == name
         must(waits and event.at <= message.expires_at, f"{name} was woken for a message that does not wait")
         levels = ["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"]
@@ -169,6 +220,10 @@ class WakeChecks:
         must(known == {name: event.wake for name, event in self.under_way.items()}, "the state knows other wakes")
         targets = {e.message: e.agent for e in self.under_way.values() if e.wake not in self.settled}
         must(state.wake_targets == targets, "the state waits for other messages to be taken")
+        must(state.ignored.keys() == self.ignored.keys(), "the state ignores other channels")
+        for session, since in self.ignored.items():
+            name = state.sessions[session].agent
+            must(self._called(state, name) <= since, f"{name} has made a call, and its channel is still ignored")
 
     def check_times(self, state: ProjectState, now: int) -> None:
         """Check, after a tick that left nothing due, that no wake is past its deadline."""
@@ -188,8 +243,7 @@ class WakeChecks:
                 continue
             agent, record = state.agents[name], state.wakes.get(name)
             known = name in self.declared.agents or agent.role in self.declared.roles
-            asleep = all(session.stale for session in agent.sessions.values())
-            if not known or not asleep or name in self.under_way or now > message.expires_at:
+            if not known or not self._unattended(state, name) or name in self.under_way or now > message.expires_at:
                 continue
             # Those that waited for a free place are checked just after another wake has ended.
             since = max(message.enqueued_at, 0 if record is None else record.away_since, self.freed_at)
@@ -199,6 +253,20 @@ class WakeChecks:
                 recent = [at for at in record.recent if at > now - _HOUR_US]
                 since = max(since, now if len(recent) >= policy.per_hour_max else 0)
             must(now <= since + policy.after_us + late, f"{name} should have been woken for message {message.seq}")
+
+    def check_channels(self, state: ProjectState, now: int) -> None:
+        """Check, after a tick that left nothing due, that no channel that leads to nothing still counts."""
+        late, policy = state.policy.timers.granularity_us, state.policy.wake
+        for message in state.messages.values():
+            name = message.recipient
+            if message.state is not State.QUEUED or message.backing_off or message.priority < policy.level_number:
+                continue
+            if now > message.expires_at or _is_pushed_to(state, name):
+                continue
+            for session in state.agents[name].sessions.values():
+                if session.kind == "channel" and not session.stale and session.session not in self.ignored:
+                    since = max(message.enqueued_at, session.opened_at, self._called(state, name))
+                    must(now <= since + policy.notifications_us + late, f"{name} ignores {session.session} unnoticed")
 
     def check_ended(self) -> None:
         """Check, after everybody has caught up, that every wake has ended."""

@@ -27,7 +27,7 @@ from tocsin.core.teamwork.model import (
     Topic,
 )
 from tocsin.core.waiting.graph import Wait, wait_key
-from tocsin.core.wake.model import Wakers, Waking
+from tocsin.core.wake.model import IgnoredChannel, Wakers, Waking
 
 __all__ = [
     "DOCUMENT_EVENTS",
@@ -129,6 +129,10 @@ def _restore_folded(state: ProjectState, row: FoldedNotices) -> None:
 
 def _restore_deferred(state: ProjectState, row: Deferred) -> None:
     state.deferred[row.cause] = row
+
+
+def _restore_wakers(state: ProjectState, row: Wakers) -> None:
+    state.wakers = row
 
 
 def _restore_wake(state: ProjectState, row: Waking) -> None:
@@ -278,14 +282,14 @@ KINDS: tuple[Kind, ...] = (
         lambda state: (state.wakers.name,) if state.wakers != Wakers() else (),
         lambda state, name: state.wakers if state.wakers != Wakers() else None,
         Wakers,
-        lambda state, row: state.declare_wakers(row),
+        _restore_wakers,
     ),
     Kind(
         "wake",
         dict.fromkeys(
             (
                 *(ev.AgentWakeRequested, ev.AgentWoken, ev.AgentWakeFailed, ev.WakerExited),
-                *(ev.SessionOpened, ev.SessionWentStale, ev.SessionClosed, ev.AgentRetired),
+                *(ev.SessionOpened, ev.SessionWentStale, ev.SessionClosed, ev.AgentRetired, ev.ChannelIgnored),
             ),
             lambda event: (event.agent,),
         ),
@@ -293,6 +297,13 @@ KINDS: tuple[Kind, ...] = (
         lambda state, name: state.wakes.get(name),
         Waking,
         _restore_wake,
+    ),
+    _kept(
+        "ignored_channel",
+        IgnoredChannel,
+        lambda state: state.ignored,
+        "session",
+        *(ev.ChannelIgnored, ev.ChannelAnswered, ev.SessionClosed),
     ),
 )
 

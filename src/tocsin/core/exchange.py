@@ -141,6 +141,8 @@ _APPLIERS: Final[dict[type, Apply]] = {
     ev.AgentWoken: wakes.apply_woken,
     ev.AgentWakeFailed: wakes.apply_failed,
     ev.WakerExited: wakes.apply_exited,
+    ev.ChannelIgnored: wakes.apply_ignored,
+    ev.ChannelAnswered: wakes.apply_answered,
 }
 
 Decide = Callable[[Decision, Any], Reply]

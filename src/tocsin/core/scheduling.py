@@ -22,9 +22,11 @@ __all__ = [
     "ack_due",
     "boost_due",
     "cancel_receipt",
+    "check_channel",
     "check_wake",
     "escalation_due",
     "is_attended",
+    "is_notified",
     "lease_due",
     "move",
     "note_absence",
@@ -176,22 +178,40 @@ def schedule_wait(state: ProjectState, wait: Wait) -> None:
         state.timers.deadlines.schedule(f"wait {wait.key}", due)
 
 
-def is_attended(agent: Agent) -> bool:
-    """Return whether an agent has a live session: one that is not known to be stale."""
-    return any(not session.stale for session in agent.sessions.values())
+def is_attended(state: ProjectState, agent: Agent) -> bool:
+    """Return whether an agent has a live session: one not known to be stale, and no channel that led to nothing."""
+    return any(not session.stale and session.session not in state.ignored for session in agent.sessions.values())
+
+
+def is_notified(state: ProjectState, agent: Agent) -> bool:
+    """Return whether an agent is notified through a channel that counts, and nothing is pushed to it."""
+    live = [session for session in agent.sessions.values() if not session.stale]
+    has_channel = any(session.kind == "channel" and session.session not in state.ignored for session in live)
+    return has_channel and not any(session.pushes for session in live)
 
 
 def check_wake(state: ProjectState, message: Message) -> None:
-    """Schedule a check of a recipient that has a waker and no live session; when a session ends, it is checked too."""
-    agent = state.agents[message.recipient]
-    if not is_attended(agent) and state.can_wake(agent):
-        schedule_wake(state, agent.agent, message.enqueued_at + state.policy.wake.after_us)
+    """Schedule a check of a recipient whose channel may lead to nothing, or which may have to be woken."""
+    agent, policy = state.agents[message.recipient], state.policy.wake
+    if is_notified(state, agent):
+        schedule_wake(state, agent.agent, message.enqueued_at + policy.notifications_us)
+    elif not is_attended(state, agent) and state.can_wake(agent):
+        schedule_wake(state, agent.agent, message.enqueued_at + policy.after_us)
+
+
+def check_channel(state: ProjectState, agent: Agent, at: int) -> None:
+    """Schedule a check of an agent that is notified through a channel, if messages wait for it."""
+    if agent.mailbox.depth and is_notified(state, agent):
+        schedule_wake(state, agent.agent, at)
 
 
 def note_absence(state: ProjectState, name: str, at: int) -> None:
     """Record since when an agent that has a waker is without a live session, and schedule a check of it."""
     agent = state.agents[name]
-    if not state.can_wake(agent) or is_attended(agent):
+    if is_attended(state, agent):
+        check_channel(state, agent, at)
+        return
+    if not state.can_wake(agent):
         return
     record = state.wakes.get(name)
     if record is None:

@@ -37,13 +37,11 @@ from tocsin.core.teamwork.model import (
 )
 from tocsin.core.timers import Timers
 from tocsin.core.waiting.graph import WaitGraph
-from tocsin.core.wake.model import Wakers, Waking
+from tocsin.core.wake.model import IgnoredChannel, Wakers, Waking
 
 __all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "Session", "Thread"]
 
 
-#: Above every priority: no message wakes anybody.
-_NO_WAKES = 1000
 #: More latencies than there ever are.
 _NEVER_ENOUGH = 1 << 60
 #: Kinds of sessions that messages are pushed to.
@@ -276,8 +274,10 @@ class ProjectState:
         self.wakes: dict[str, Waking] = {}
         #: Agent by message, for wakes that have neither worked nor failed yet.
         self.wake_targets: dict[int, str] = {}
-        #: Lowest priority of messages that may wake an agent; over all priorities while there is no waker.
-        self.wake_from = _NO_WAKES
+        #: Lowest priority of messages that may wake an agent.
+        self.wake_from = 0
+        #: Channel sessions that led to nothing, by session.
+        self.ignored: dict[str, IgnoredChannel] = {}
 
     def adopt(self, policy: Policy) -> None:
         """Put a policy in force with empty timers; the caller schedules what is open."""
@@ -306,13 +306,8 @@ class ProjectState:
         #: Time for a receipt by kind of session, message type and whether an ACK is required, as they come up.
         self.receipt_timeouts.clear()
         self.timers = Timers(policy)
+        self.wake_from = policy.wake.level_number
         self.has_policy = True
-        self.declare_wakers(self.wakers)
-
-    def declare_wakers(self, wakers: Wakers) -> None:
-        """Replace the agents that the hub can wake."""
-        self.wakers = wakers
-        self.wake_from = self.policy.wake.level_number if wakers.agents or wakers.roles else _NO_WAKES
 
     def can_wake(self, agent: Agent) -> bool:
         """Return whether an agent has a waker."""

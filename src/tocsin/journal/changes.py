@@ -40,7 +40,9 @@ LEVEL_EVENTS: dict[type, Callable[[Any], tuple[int, ...]]] = {
     ev.PriorityInherited: attrgetter("raised"),
     ev.PriorityRestored: attrgetter("lowered"),
     ev.MessagesForgotten: attrgetter("contents"),
-    **dict.fromkeys((ev.AgentWakeRequested, ev.AgentWoken, ev.AgentWakeFailed), lambda event: (event.message,)),
+    **dict.fromkeys(
+        (ev.AgentWakeRequested, ev.AgentWoken, ev.AgentWakeFailed, ev.ChannelIgnored), lambda event: (event.message,)
+    ),
 }
 #: `copy.copy` of a struct, without looking for other ways to copy it.
 _copied: Callable[[Any], Any] = methodcaller("__copy__")

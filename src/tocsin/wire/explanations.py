@@ -258,6 +258,15 @@ def _wake_failed(facts: Facts) -> Explained:
     return Explained(text, Reason(str(facts["reason"]), f"{why}, attempt {attempt}", f"{most} attempts"))
 
 
+def _channel_ignored(facts: Facts) -> Explained:
+    measured, limit = f"no call in {_micro(facts['waited_us'])}", duration_text(facts["threshold_s"])
+    text = (
+        f"{facts['agent']} was notified through its channel and made {measured}, limit {limit} "
+        f"({facts['notifications']} notifications): the channel no longer counts as a way to it ({facts['session']})"
+    )
+    return Explained(text, Reason("channel_ignored", measured, limit))
+
+
 def _micro(microseconds: float) -> str:
     return duration_text(microseconds / _MICROSECONDS)
 
@@ -288,6 +297,7 @@ _SENTENCES: dict[str, Callable[[Facts], Explained]] = {
         f"after the wake was requested ({facts['wake']})"
     ),
     "AgentWakeFailed": _wake_failed,
+    "ChannelIgnored": _channel_ignored,
     "MessageDied": _died,
     "DeadLetterRedriven": lambda facts: Explained(f"redriven by {facts['by']}: queued again with a new time to live"),
     "DeadLetterPurged": _purged,

@@ -173,6 +173,39 @@ async def test_a_client_that_drops_notifications_is_notified_again_a_limited_num
             assert sent["message_id"] in [m["message_id"] for m in inbox["urgent"]]
 
 
+async def test_a_client_that_ignores_its_channel_is_not_reached_by_it_until_it_fetches(tmp_path: Path) -> None:
+    with team(tmp_path) as hub:
+        async with claude(hub, "bob") as (bob, _), over_http(hub, "ada") as ada:
+            await reached(hub, "bob", "channel")
+            sent = await ada.do("send_message", to="bob", text="hello?", priority="Critical")
+            assert sent["receipt"]["reach"] == "channel"
+            await reached(hub, "bob", "none")
+            again = await ada.do("send_message", to="bob", text="anybody?", priority="Critical")
+            assert again["receipt"]["reach"] == "none"
+            await bob.do("fetch_inbox")
+            await reached(hub, "bob", "channel")
+
+
+async def test_the_looks_of_a_channel_are_not_calls_of_its_agent(tmp_path: Path) -> None:
+    """They once kept an agent fresh that had fetched a message before: it was said to be reached by its next call."""
+    with team(tmp_path, "sessions: {heartbeat_record_s: 0}\n" + POLICY) as hub:
+        async with claude(hub, "bob") as (bob, listening), over_http(hub, "ada") as ada:
+            await bob.do("fetch_inbox")
+            await reached(hub, "bob", "channel")
+            before = called_at(hub, "bob")
+            await ada.do("send_message", to="bob", text="hello?", priority="Blocking")
+            for _ in range(3):
+                await listening.next()
+            assert called_at(hub, "bob") == before
+
+
+def called_at(hub: Hub, agent: str) -> str:
+    """Return when an agent made its latest call over HTTP or MCP."""
+    members = hub.admin().get("v1", "roster")["items"]
+    (sessions,) = [member["sessions"] for member in members if member["agent"] == agent]
+    return next(str(session["heartbeat_at"]) for session in sessions if session["kind"] == "piggyback")
+
+
 async def test_what_came_before_the_agent_is_announced_when_it_starts(tmp_path: Path) -> None:
     with team(tmp_path) as hub:
         async with over_http(hub, "ada") as ada:
@@ -259,37 +292,42 @@ async def test_a_decision_that_overtakes_the_answer_to_its_request_reaches_the_p
     assert said == [(_VERDICT, {"request_id": "abcde", "behavior": "allow"})]
 
 
-class _Hub:
-    """A hub with one message for the agent, which the channel is told of while it asks for something."""
+async def _refuse(operation: str, arguments: dict[str, Any]) -> Any:
+    raise AssertionError(f"a channel calls {operation} only in the name of its agent")
+
+
+class _Hub(Channel):
+    """A channel of a hub with one message for the agent, which it is told of while it asks for something."""
 
     def __init__(self, told_during: str, notify_again_s: float) -> None:
+        super().__init__(lambda: None, None, _refuse, self._count)  # type: ignore[arg-type, return-value]
         self._told_during, self._notify_again_s = told_during, notify_again_s
         self._item = {"signal_id": "sig_1", "sender": "ada", "type": "Question", "priority": "Blocking"}
         self._accepted = False
         self.counts: list[str] = []
-        self.channel = Channel(lambda: None, None, self._perform, self._notify)  # type: ignore[arg-type, return-value]
 
-    async def _perform(self, operation: str, arguments: dict[str, Any]) -> Any:
+    async def read(self, operation: str, decoder: Any) -> Any:
         wake = {"level": "Blocking", "notifications_max": 3, "notify_again_s": [self._notify_again_s]}
         items = [self._item | {"state": "queued", "payload": {"text": "?"}}] if self._accepted else []
         if operation == self._told_during and not self._accepted:
             self._accepted = True
             envelope_ = envelope("msg_1_x", messageType="Question", priority="Blocking", metadata={"retryCount": 0})
-            await self.channel.take_arrival(Deliver("sig_1", 0, "ses_1", msgspec.Raw(json.dumps(envelope_).encode())))
-        return {"policy": {"wake": wake}} if operation == "get_policy" else {"items": items}
+            await self.take_arrival(Deliver("sig_1", 0, "ses_1", msgspec.Raw(json.dumps(envelope_).encode())))
+        reply = {"policy": {"wake": wake}} if operation == "get_policy" else {"items": items}
+        return decoder.decode(json.dumps(reply))
 
-    async def _notify(self, method: str, params: dict[str, Any]) -> None:
+    async def _count(self, method: str, params: dict[str, Any]) -> None:
         self.counts.append(params["meta"]["notification"])
 
 
 async def test_a_message_that_arrives_while_the_inbox_is_read_is_announced_again() -> None:
     hub = _Hub("list_inbox", 0.0)
-    await hub.channel.look()
-    await hub.channel.look()
+    await hub.look()
+    await hub.look()
     assert hub.counts == ["1", "2"]
 
 
 async def test_a_message_that_arrives_before_the_policy_is_known_is_announced_by_it() -> None:
     hub = _Hub("get_policy", 0.0)
-    await hub.channel.look()
+    await hub.look()
     assert hub.counts == ["1", "2"], "the second one is due at once"

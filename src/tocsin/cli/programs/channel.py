@@ -6,6 +6,9 @@ notification is not a receipt: clients drop them. The message stays in the inbox
 and as long as it waits there it is announced again, with growing intervals and a limited number of times. The inbox is
 also looked at after each connection to the hub, so nothing that came meanwhile is missed.
 
+The inbox and the policy are read over the channel's own connection. Over HTTP they would count as calls of the agent,
+and the hub could not tell an agent that ignores its channel.
+
 A permission prompt of the agent becomes an approval at the handoff point `tool_permission`. The outcome comes as an
 `ApprovalDecided` message; only an approval by a director or a human allows the tool, everything else denies it.
 """
@@ -14,7 +17,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,10 +26,10 @@ from tocsin.client.connection.backoff import Backoff
 from tocsin.client.connection.connection import Connection, ConnectionState
 from tocsin.client.connection.transport import Transport
 from tocsin.client.messages.envelopes import EnvelopeReader
-from tocsin.core.errors import TocsinError
+from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.priority import VOCABULARY
-from tocsin.wire.socket import Deliver, Hello, Welcome
+from tocsin.wire.socket import Call, Deliver, Hello, Welcome
 
 __all__ = ["Channel"]
 
@@ -63,6 +66,34 @@ class _Settings(msgspec.Struct, frozen=True):
     notify_again_s: list[float]
 
 
+class _WakeSettings(msgspec.Struct, frozen=True):
+    wake: _Settings
+
+
+class _PolicyReply(msgspec.Struct, frozen=True):
+    policy: _WakeSettings
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """A message of the inbox."""
+
+    signal_id: str
+    sender: str
+    type: str
+    priority: str
+    state: str
+    payload: msgspec.Raw
+
+
+class _Inbox(msgspec.Struct, frozen=True):
+    items: list[_Listed]
+
+
+_POLICY: msgspec.json.Decoder[_PolicyReply] = msgspec.json.Decoder(_PolicyReply)
+_INBOX: msgspec.json.Decoder[_Inbox] = msgspec.json.Decoder(_Inbox)
+_Reply = TypeVar("_Reply")
+
+
 class Channel:
     """Announces the messages of one agent."""
 
@@ -71,6 +102,7 @@ class Channel:
     ) -> None:
         self._transport, self._config, self._perform, self._notify = transport, config, perform, notify
         self._reader = EnvelopeReader()
+        self._connection: Connection | None = None
         #: Null until they have been read from the hub.
         self._settings: _Settings | None = None
         self._waiting: dict[str, _Waiting] = {}
@@ -134,6 +166,7 @@ class Channel:
             try:
                 connection = Connection(self._transport(), self._config, _greeting, self._welcomed, _nothing)
                 connection.deliver_to(self._arrived.put_nowait)
+                self._connection = connection
                 await connection.open()
                 backoff.reset()
                 try:
@@ -227,16 +260,22 @@ class Channel:
                 self._stale = False
 
     async def _read_settings(self) -> _Settings:
-        policy = (await self._perform("get_policy", {}))["policy"]["wake"]
-        self._settings = msgspec.convert({name: policy[name] for name in _Settings.__struct_fields__}, _Settings)
+        self._settings = (await self.read("get_policy", _POLICY)).policy.wake
         return self._settings
+
+    async def read(self, operation: str, decoder: "msgspec.json.Decoder[_Reply]") -> _Reply:
+        """Perform an operation that reads, over the channel's own connection; a refusal is raised."""
+        if self._connection is None:
+            raise refusal("E_ROUTING_003", "the channel has no connection to the hub yet")
+        call = Call(id=0, operation=operation)
+        reply: _Reply = await self._connection.submit(call, decoder.decode, self._config.call_timeout_s)
+        return reply
 
     async def look(self) -> None:
         """Announce what waits in the inbox and is due, and forget what was taken."""
         settings = await self._read_settings()
         before = list(self._waiting)
-        page = await self._perform("list_inbox", {})
-        there = {item["signal_id"]: item for item in page["items"]}
+        there = {item.signal_id: item for item in (await self.read("list_inbox", _INBOX)).items}
         # What has arrived since the inbox was asked for need not be in the answer.
         for signal_id in before:
             if signal_id not in there:
@@ -244,19 +283,19 @@ class Channel:
         now = asyncio.get_running_loop().time()
         for signal_id, item in there.items():
             known = self._waiting.get(signal_id)
-            decided = item["type"] == _DECIDED
-            if not (decided or _matters(item["priority"], settings)) or (known is not None and known.again_at > now):
+            decided = item.type == _DECIDED
+            if not (decided or _matters(item.priority, settings)) or (known is not None and known.again_at > now):
                 continue
-            if item["state"] != "queued":
+            if item.state != "queued":
                 # Handed out to a hook or a call: it returns to the queue if its receipt does not come.
                 if known is not None:
                     known.again_at = now + settings.notify_again_s[0]
                 continue
-            payload = msgspec.json.encode(item["payload"])
-            if decided and (await self.take_decision(payload) or not _matters(item["priority"], settings)):
+            payload = bytes(item.payload)
+            if decided and (await self.take_decision(payload) or not _matters(item.priority, settings)):
                 self._waiting[signal_id] = _Waiting(settings.notifications_max, float("inf"))
                 continue
-            await self._announce(settings, signal_id, item["sender"], item["type"], item["priority"], payload)
+            await self._announce(settings, signal_id, item.sender, item.type, item.priority, payload)
 
 
 def _matters(priority: str, settings: _Settings) -> bool:

@@ -26,7 +26,7 @@ from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.notices import announce, forget_folded
 from tocsin.core.protocol.negotiation import highest_common_version
 from tocsin.core.queueing.mailbox import Mailbox
-from tocsin.core.scheduling import note_absence, schedule_session, session_due
+from tocsin.core.scheduling import check_channel, note_absence, schedule_session, session_due
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.waiting.waits import end_waits_of
 
@@ -318,9 +318,11 @@ def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
 def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:
     """Add the session."""
     session = Session(event.session, event.agent, event.session_kind, event.at, event.at, event.window)
+    agent = state.agents[event.agent]
     state.sessions[event.session] = session
-    state.agents[event.agent].sessions[event.session] = session
+    agent.sessions[event.session] = session
     schedule_session(state, session)
+    check_channel(state, agent, event.at)
     woken = state.wakes.get(event.agent)
     if woken is not None:
         woken.failed, woken.rest_until = False, NEVER
@@ -332,9 +334,11 @@ def apply_heartbeat(state: ProjectState, event: ev.SessionHeartbeat) -> None:
     """Update the session's heartbeat."""
     session = state.session(event.session)
     state.timers.sessions.cancel(session.session, session_due(state, session))
+    was_stale, session.stale = session.stale, False
     session.heartbeat_at = event.at
-    session.stale = False
     schedule_session(state, session)
+    if was_stale:
+        check_channel(state, state.agents[session.agent], event.at)
 
 
 def apply_stale(state: ProjectState, event: ev.SessionWentStale) -> None:
@@ -355,4 +359,5 @@ def apply_closed(state: ProjectState, event: ev.SessionClosed) -> None:
     session = state.sessions.pop(event.session)
     state.timers.sessions.cancel(session.session, session_due(state, session))
     del state.agents[event.agent].sessions[event.session]
+    state.ignored.pop(event.session, None)
     note_absence(state, event.agent, event.at)

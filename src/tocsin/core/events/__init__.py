@@ -123,6 +123,8 @@ from tocsin.core.events.wake import (
     AgentWakeFailed,
     AgentWakeRequested,
     AgentWoken,
+    ChannelAnswered,
+    ChannelIgnored,
     WakerExited,
     WakersDeclared,
 )
@@ -144,6 +146,8 @@ __all__ = [
     "ApprovalRequested",
     "AttentionLapsed",
     "BroadcastAccepted",
+    "ChannelAnswered",
+    "ChannelIgnored",
     "ConsensusReached",
     "DeadLetterPurged",
     "DeadLetterRedriven",
@@ -313,6 +317,8 @@ Event: TypeAlias = (
     | AgentWoken
     | AgentWakeFailed
     | WakerExited
+    | ChannelIgnored
+    | ChannelAnswered
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

@@ -1,8 +1,16 @@
-"""Events of wakes: starting an agent that has no live session because a message waits for it."""
+"""Events of wakes: starting an agent that nothing reaches because a message waits for it."""
 
 from tocsin.core.events.base import EventBase
 
-__all__ = ["AgentWakeFailed", "AgentWakeRequested", "AgentWoken", "WakerExited", "WakersDeclared"]
+__all__ = [
+    "AgentWakeFailed",
+    "AgentWakeRequested",
+    "AgentWoken",
+    "ChannelAnswered",
+    "ChannelIgnored",
+    "WakerExited",
+    "WakersDeclared",
+]
 
 
 class WakersDeclared(EventBase, frozen=True):
@@ -90,3 +98,29 @@ class WakerExited(EventBase, frozen=True):
     exit_code: int | None
     #: Details.
     detail: str
+
+
+class ChannelIgnored(EventBase, frozen=True):
+    """A channel session led to nothing: it no longer counts as a way to its agent."""
+
+    #: The agent.
+    agent: str
+    #: The channel session.
+    session: str
+    #: Message that was announced and still waits.
+    message: int
+    #: Notifications of it that the policy provides for.
+    notifications: int
+    #: Time that it waited without any call of the agent, microseconds.
+    waited_us: int
+    #: Time that the notifications take, seconds.
+    threshold_s: float
+
+
+class ChannelAnswered(EventBase, frozen=True):
+    """An agent whose channel was ignored has made a call: the channel counts as a way to it again."""
+
+    #: The agent.
+    agent: str
+    #: The channel session.
+    session: str

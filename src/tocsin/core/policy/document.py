@@ -68,8 +68,8 @@ LATER: dict[str, Any] = {
         "backoff_s": [10.0, 60.0, 300.0],
         "rest_s": 3600.0,
         "processes_max": 4,
-        "notifications_max": 4,
-        "notify_again_s": [30.0, 120.0, 600.0],
+        "notifications_max": 3,
+        "notify_again_s": [30.0, 60.0],
     },
     "contracts.NoticesFolded": {
         "priority": "ASK",

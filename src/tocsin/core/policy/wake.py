@@ -36,9 +36,10 @@ class WakePolicy(Concern, frozen=True):
     rest_s: Pause
     #: Wakes that may be under way at once in the project; each has at most one process.
     processes_max: Count
-    #: Times that an idle agent is notified of one message through its channel.
+    #: Times that an idle agent is notified of one message through its channel. A channel whose agent has made no call
+    #: when the wait after the last notification is over no longer counts as a way to the agent.
     notifications_max: Count
-    #: Waits before the notifications after the first, seconds; the last one repeats.
+    #: Waits after each notification, seconds; the last one repeats.
     notify_again_s: Annotated[list[Seconds], Meta(min_length=1)]
 
     @cached_property
@@ -70,6 +71,13 @@ class WakePolicy(Concern, frozen=True):
     def rest_us(self) -> int:
         """Return the pause after a failed wake in microseconds."""
         return microseconds(self.rest_s)
+
+    @cached_property
+    def notifications_us(self) -> int:
+        """Return the time that all notifications of a message take, with the wait after the last, in microseconds."""
+        waits = self.notify_again_s[: self.notifications_max]
+        repeats = self.notifications_max - len(waits)
+        return sum(map(microseconds, waits)) + repeats * microseconds(waits[-1])
 
     def backoff_us(self, attempt: int) -> int:
         """Return the wait after a failed attempt in microseconds; 1 is the first attempt."""

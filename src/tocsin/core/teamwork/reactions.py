@@ -24,6 +24,7 @@ from tocsin.core.teamwork import approvals, discussions, requests, topics
 from tocsin.core.teamwork.model import Escalation
 from tocsin.core.waiting.graph import wait_key
 from tocsin.core.waiting.resolution import settle
+from tocsin.core.wake import channels
 from tocsin.core.wake import decisions as wake
 
 __all__ = ["react"]
@@ -250,6 +251,7 @@ _REACTIONS: Final[dict[type, Callable[[Decision, Any], None]]] = {
     ev.MessageRequeued: _requeued,
     ev.AgentRetired: _retired,
     ev.SessionOpened: wake.attached,
+    ev.SessionHeartbeat: channels.heard,
     ev.AgentRegistered: _registered,
     ev.ApprovalEnded: _decided,
     ev.WaitEnded: _wait_ended,

@@ -1,10 +1,11 @@
 """Decisions on wakes: when an agent is woken, and when a wake has worked or failed.
 
 Theory of operation. An agent can be woken if the hub has declared a waker for it. A message at or above `wake.level`
-that is queued for such an agent, while it has no live session, schedules a check of the agent (`scheduling`). The check
-requests a wake once the message has waited long enough and no limit forbids it; otherwise it is repeated when the limit
-ends. The host starts the waker after the request is durable, and reports its end. The wake has worked when the message
-is offered to a session of the agent. At its deadline it has failed; it is then retried, or escalated.
+that is queued for such an agent, while it has no live session, schedules a check of the agent (`scheduling`). A channel
+that led to nothing is not a live session (`channels`). The check requests a wake once the message has waited long
+enough and no limit forbids it; otherwise it is repeated when the limit ends. The host starts the waker after the
+request is durable, and reports its end. The wake has worked when the message is offered to a session of the agent. At
+its deadline it has failed; it is then retried, or escalated.
 """
 
 from tocsin.core import events as ev
@@ -13,11 +14,12 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.escalation.closing import close_if_over
 from tocsin.core.escalation.opening import open_escalation
-from tocsin.core.messages.message import Message
 from tocsin.core.messages.model import NEVER, State
 from tocsin.core.policy import Trigger
-from tocsin.core.scheduling import is_attended, schedule_wake
+from tocsin.core.scheduling import is_attended, is_notified, schedule_wake
 from tocsin.core.state import Agent
+from tocsin.core.wake import channels
+from tocsin.core.wake.channels import first_waiting
 from tocsin.core.wake.model import Wakers, Waking
 from tocsin.core.wake.transitions import HOUR_US
 
@@ -61,7 +63,10 @@ def fire_wake(decision: Decision, name: str) -> None:
     """Check an agent: handle the deadline of its wake, or request a wake if it needs one."""
     state = decision.state
     state.timers.wake_due.pop(name, None)
-    record, agent = state.wakes.get(name), state.agents.get(name)
+    agent = state.agents.get(name)
+    if agent is not None and is_notified(state, agent):
+        channels.check(decision, agent)
+    record = state.wakes.get(name)
     if record is not None and record.wake:
         if decision.now < record.due_at:
             schedule_wake(state, name, record.due_at)
@@ -69,19 +74,22 @@ def fire_wake(decision: Decision, name: str) -> None:
             detail = f"the waker has run for {decision.policy.wake.run_s:g} s"
             decision.emit(ev.WakerExited(decision.now, name, record.wake, "timeout", None, detail))
         else:
-            here = agent is not None and is_attended(agent)
+            here = agent is not None and is_attended(state, agent)
             _fail(decision, record, "not_taken" if here else "not_attached", "", decision.policy.wake.grace_s)
-    elif agent is not None and state.can_wake(agent) and not is_attended(agent):
+    elif agent is not None and state.can_wake(agent) and not is_attended(state, agent):
         _consider(decision, agent, record)
 
 
 def _consider(decision: Decision, agent: Agent, record: Waking | None) -> None:
     """Request a wake of an agent if a message has waited long enough and no limit forbids it."""
     state, policy = decision.state, decision.policy.wake
-    waiting = _waiting(decision, agent, NEVER if record is None else record.away_since)
-    if waiting is None:
+    message = first_waiting(decision, agent)
+    if message is None:
         return
-    due, message = waiting
+    due = message.enqueued_at
+    if record is not None:
+        due = max(due, record.away_since)
+    due += policy.after_us
     if record is not None:
         due = max(due, _allowed_at(decision, record))
     if decision.now < due:
@@ -102,19 +110,6 @@ def _consider(decision: Decision, agent: Agent, record: Waking | None) -> None:
                 due_at=decision.now + policy.grace_us,
             )
         )
-
-
-def _waiting(decision: Decision, agent: Agent, away_since: int) -> tuple[int, Message] | None:
-    """Return the message for which an agent is woken first, and from when on: the oldest of those that matter."""
-    policy, first = decision.policy.wake, None
-    for message in agent.mailbox:
-        if message.level < policy.level_number:
-            break
-        if message.priority < policy.level_number or decision.now > message.expires_at:
-            continue
-        if first is None or (message.enqueued_at, message.seq) < (first.enqueued_at, first.seq):
-            first = message
-    return None if first is None else (max(first.enqueued_at, away_since) + policy.after_us, first)
 
 
 def _failed_attempts(decision: Decision, record: Waking | None) -> int:
@@ -140,7 +135,8 @@ def _fail(decision: Decision, record: Waking, reason: str, detail: str, threshol
     """Fail the wake under way: plan a retry, or escalate once the retries are used up or cannot help."""
     policy, agent = decision.policy.wake, decision.state.agents.get(record.agent)
     ends = reason in ("moot", "retired") or agent is None
-    again = not ends and agent is not None and record.attempt <= policy.retries_max and not is_attended(agent)
+    state = decision.state
+    again = not ends and agent is not None and record.attempt <= policy.retries_max and not is_attended(state, agent)
     retry_at = decision.now + max(1, policy.backoff_us(record.attempt)) if again else NEVER
     wake, attempt, message = record.wake, record.attempt, decision.state.messages.get(record.message)
     failed = ev.AgentWakeFailed(
@@ -189,7 +185,8 @@ def left_queue(decision: Decision, seq: int) -> None:
 
 
 def attached(decision: Decision, event: ev.SessionOpened) -> None:
-    """Close the escalation of a failed wake of an agent that has attached."""
+    """Close the escalation of a failed wake of an agent that has attached; its channel may count again."""
+    channels.heard(decision, event)
     for name in list(decision.state.open_escalations):
         opened = decision.state.escalations[name]
         if opened.trigger == _TRIGGER and opened.subject == event.agent:

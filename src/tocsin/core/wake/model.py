@@ -1,10 +1,10 @@
-"""State of wakes: the declared wakers, and one record for each agent that was woken or may have to be."""
+"""State of wakes: declared wakers, agents that were or may have to be woken, and channels that are ignored."""
 
 import msgspec
 
 from tocsin.core.messages.model import NEVER
 
-__all__ = ["Wakers", "Waking"]
+__all__ = ["IgnoredChannel", "Wakers", "Waking"]
 
 
 class Wakers(msgspec.Struct, frozen=True):
@@ -56,3 +56,14 @@ class Waking(msgspec.Struct):
     outcome_at: int = NEVER
     #: Details of a failure.
     detail: str = ""
+
+
+class IgnoredChannel(msgspec.Struct, frozen=True):
+    """A channel session that does not count as a way to its agent, until the agent makes a call."""
+
+    session: str
+    agent: str
+    #: Message that was announced in vain.
+    message: int
+    #: Since when it does not count.
+    since: int

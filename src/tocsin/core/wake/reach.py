@@ -10,7 +10,7 @@ def reach_of(state: ProjectState, agent: Agent | None) -> Reach:
     """Return the fastest way to an agent: a push, a notification through its channel, its next check, or a waker."""
     if agent is None:
         return "none"
-    live = [session for session in agent.sessions.values() if not session.stale]
+    live = [s for s in agent.sessions.values() if not s.stale and s.session not in state.ignored]
     if any(session.pushes for session in live):
         return "push"
     if any(session.kind == "channel" for session in live):

@@ -3,18 +3,27 @@
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.messages.model import NEVER
-from tocsin.core.scheduling import schedule_wake
+from tocsin.core.scheduling import check_channel, note_absence, schedule_wake
 from tocsin.core.state import ProjectState
-from tocsin.core.wake.model import Wakers, Waking
+from tocsin.core.wake.model import IgnoredChannel, Wakers, Waking
 
-__all__ = ["HOUR_US", "apply_declared", "apply_exited", "apply_failed", "apply_requested", "apply_woken"]
+__all__ = [
+    "HOUR_US",
+    "apply_answered",
+    "apply_declared",
+    "apply_exited",
+    "apply_failed",
+    "apply_ignored",
+    "apply_requested",
+    "apply_woken",
+]
 
 HOUR_US = 3_600_000_000
 
 
 def apply_declared(state: ProjectState, event: ev.WakersDeclared) -> None:
     """Replace the declared wakers, and check every agent that has one and for which messages wait."""
-    state.declare_wakers(Wakers(event.agents, event.roles))
+    state.wakers = Wakers(event.agents, event.roles)
     for agent in state.agents.values():
         if agent.mailbox.depth and state.can_wake(agent):
             schedule_wake(state, agent.agent, event.at)
@@ -61,6 +70,19 @@ def apply_exited(state: ProjectState, event: ev.WakerExited) -> None:
     record = _under_way(state, event)
     record.exited = True
     _end_if_over(state, record, event.at)
+
+
+def apply_ignored(state: ProjectState, event: ev.ChannelIgnored) -> None:
+    """Count a channel session no longer as a way to its agent, which may have to be woken now."""
+    state.ignored[event.session] = IgnoredChannel(event.session, event.agent, event.message, event.at)
+    note_absence(state, event.agent, event.at)
+
+
+def apply_answered(state: ProjectState, event: ev.ChannelAnswered) -> None:
+    """Count a channel session as a way to its agent again; what waits may be ignored again."""
+    if state.ignored.pop(event.session, None) is None:
+        raise InvariantViolation(f"an event says that channel {event.session} was answered, which was not ignored")
+    check_channel(state, state.agents[event.agent], event.at)
 
 
 def _under_way(state: ProjectState, event: ev.AgentWoken | ev.AgentWakeFailed | ev.WakerExited) -> Waking:

@@ -300,4 +300,6 @@ COORDINATION: dict[type, Opener] = {
     ev.AgentWoken: always(FOLLOWS),
     ev.AgentWakeFailed: _wake_failed,
     ev.WakerExited: _waker_exited,
+    ev.ChannelIgnored: always(TICKS),
+    ev.ChannelAnswered: always(FOLLOWS),
 }
