@@ -56,8 +56,8 @@ def test_the_help_says_how_to_begin() -> None:
     assert "Begin with: tocsin quickstart" in told
 
 
-#: Commands that run until they are stopped, and the check that prints for a coding agent.
-WITHOUT_JSON = {"quickstart", "serve", "mcp", "work", "hooks check"}
+#: Commands that run until they are stopped, the check that prints for a coding agent, and a waker.
+WITHOUT_JSON = {"quickstart", "serve", "mcp", "work", "hooks check", "wake tmux"}
 
 
 def test_every_command_that_prints_a_result_prints_it_as_json_too() -> None:

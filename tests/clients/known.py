@@ -13,7 +13,6 @@ __all__ = [
     "GEMINI_RUNS_NO_HOOKS",
     "GEMINI_SUB_FOLDER",
     "RELATIVE_DATA",
-    "TMUX_PASTE",
     "needs",
 ]
 
@@ -36,4 +35,3 @@ GEMINI_SUB_FOLDER = _defect("Gemini CLI reads a project's settings only in the f
 CLAUDE_SUB_FOLDER = _defect("Claude Code reads `.claude/settings.json` only in the folder in which it starts")
 CODEX_WORKTREE = _defect("Codex reads hooks from the main checkout and not from the worktree")
 AGENT_OF_A_FOLDER = _defect("the agent that a folder names wins over the token of a process")
-TMUX_PASTE = _defect("the waker types text and Enter at once, which the terminal takes as a paste and does not submit")

@@ -156,6 +156,19 @@ async def test_a_program_that_does_not_exist_fails_the_wake_and_is_escalated(tmp
         assert (await happened.first(ev.EscalationOpened)).trigger == "wake_failed"
 
 
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [("tocsin wake: a draft is in the prompt", "exit code 6: a draft is in the prompt"), ("secret", "exit code 6")],
+)
+async def test_a_waker_of_ours_says_in_words_why_it_has_failed(tmp_path: Path, says: str, told: str) -> None:
+    """Other output stays in the log: it may be anything."""
+    program = script(tmp_path, f"import sys; print('first'); sys.exit(print({says!r}, file=sys.stderr) or 6)")
+    async with sleeping_bob(tmp_path, program) as (team, happenings):
+        await send(team, 1)
+        failed = await happenings.first(ev.AgentWakeFailed)
+        assert (failed.reason, failed.detail) == ("waker_failed", told)
+
+
 async def test_an_agent_without_a_token_file_is_not_started(tmp_path: Path) -> None:
     waker = {"command": ["true"], "token_file": "tokens/nobody.token"}
     async with sleeping_bob(tmp_path, waker) as (team, happened):

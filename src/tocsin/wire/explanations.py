@@ -12,7 +12,7 @@ import msgspec
 from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.core.units import duration_text
 
-__all__ = ["WAKE_FAILURES", "Explained", "Explainer", "Reason"]
+__all__ = ["WAKER_REASON", "WAKE_FAILURES", "Explained", "Explainer", "Reason"]
 
 Facts = Mapping[str, Any]
 _MICROSECONDS = 1_000_000
@@ -53,6 +53,8 @@ _DEATHS = {
     "recipient_gone": "its recipient left the project",
     "approval_refused": "refused by a director",
 }
+#: How the last line of a waker's output begins if it says in words why the waker has failed.
+WAKER_REASON = "tocsin wake: "
 #: Why a wake failed, in words, by the reason of the event.
 WAKE_FAILURES = {
     "waker_failed": "its waker failed",

@@ -24,10 +24,13 @@ import msgspec
 from tocsin.hub.hosting.time_slice import request_time_slice
 from tocsin.hub.wakers import log_keeper
 from tocsin.process_groups import end_group, has_members, members, signal_group
+from tocsin.wire.explanations import WAKER_REASON
 
 __all__ = ["ProcessLimits", "ProcessNote", "WakerProcess", "is_running", "read_note"]
 
 _log = logging.getLogger(__name__)
+#: End of the output in which a failed process may say why, bytes.
+_REASON_BYTES_MAX = 1000
 #: Interval at which a group that ends is looked at, seconds.
 _LOOK_S = 0.01
 
@@ -212,7 +215,19 @@ class WakerProcess:
     def _finish(self, code: int) -> None:
         self._note_file.unlink(missing_ok=True)
         detail = f"exit code {code}" if code >= 0 else f"ended by {_signal_name(-code)}"
+        if code:
+            detail += self._reason()
         self._ended(self.wake, "exited", code, detail)
+
+    def _reason(self) -> str:
+        """Return why the process has failed, if the last line of its output says so in the form of our own wakers."""
+        try:
+            with self._log_file.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _REASON_BYTES_MAX))
+                lines = log.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return f": {lines[-1].removeprefix(WAKER_REASON)}" if lines and lines[-1].startswith(WAKER_REASON) else ""
 
     def _write_note(self) -> None:
         note = ProcessNote(self.wake, self._pid, _started(self._pid))
