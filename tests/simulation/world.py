@@ -161,7 +161,8 @@ class World:
                 raise self.failure(Violation(f"the command was refused, and yet: {done}"))
         planned, self.planned = self.planned, sum(self.twin.by_plan.values())
         # A rebuilt state has to look at its lines once. A decision by plan does not concern them and leaves them as is.
-        if (self.exchange.state.leases.unsettled or self.exchange.state.leases.ready) and planned == self.planned:
+        book = self.exchange.state.leases
+        if (book.touched or book.unsettled or book.ready) and planned == self.planned:
             raise self.failure(Violation("a decision left the lines unsettled"))
         if self.losing:
             return self.lose()

@@ -9,7 +9,8 @@ way at most `overtakes_max` times; from then on it reserves all its resources.
 
 `held` counts, for each resource of a request, how many others hold it; the wait of the request in the graph counts the
 same by holder. Both are updated by each grant and release. Places (`behind`) are computed again for the requests that a
-change can affect, which are noted as `unsettled`. All of it is derived from the leases and requests.
+change can affect: those noted as `unsettled`, and those for a resource noted as `touched`. Resources are noted because
+many requests for the same resources may change in one decision. All of it is derived from the leases and requests.
 """
 
 from collections.abc import Iterable
@@ -41,6 +42,8 @@ class LeaseBook:
         self.lapsed: dict[str, LapsedLease] = {}
         #: Requests whose place must be computed again.
         self.unsettled: dict[str, None] = {}
+        #: Resources whose requests' places must be computed again.
+        self.touched: dict[str, None] = {}
         #: Requests that can be granted.
         self.ready: dict[str, None] = {}
         #: The resources of both.
@@ -120,12 +123,12 @@ class LeaseBook:
                 if held[number] == max(0, step):
                     turned[wanted.resource] = None
                 self.unsettled[name] = None
-        for resource in turned:
-            self._unsettle(resource)
+        self.touched.update(turned)
 
-    def _unsettle(self, resource: str) -> None:
-        for name, _ in self._queued(resource):
-            self.unsettled[name] = None
+    def _touch(self, request: LeaseRequest) -> None:
+        """Mark the requests for the same resources for a new computation of their places."""
+        for claim in request.claims:
+            self.touched[claim.resource] = None
 
     def enter(self, request: LeaseRequest) -> None:
         """Add a request to the queue."""
@@ -148,13 +151,11 @@ class LeaseBook:
                 obstacles.holders,
             )
         )
-        for claim in request.claims:
-            self._unsettle(claim.resource)
+        self._touch(request)
 
     def leave(self, request: LeaseRequest) -> None:
         """Remove a request from the queue."""
-        for claim in request.claims:
-            self._unsettle(claim.resource)
+        self._touch(request)
         self._count_wildcards(request.agent, request.claims, -1)
         for number, claim in enumerate(request.claims):
             self.patterns.unqueue(claim.resource, (request.lease, number))
@@ -164,27 +165,26 @@ class LeaseBook:
         self._forget(request.agent, request.lease)
         self.unsettled.pop(request.lease, None)
         self.ready.pop(request.lease, None)
+        if not self.queue:
+            self.touched.clear()
 
     def overtake(self, lease: str) -> None:
         """Count that a request was overtaken."""
         request = self.queue[lease]
         request.overtaken += 1
-        for claim in request.claims:
-            self._unsettle(claim.resource)
+        self._touch(request)
 
     def raise_to(self, lease: str, level: int) -> None:
         """Change the priority of a request."""
         request = self.queue[lease]
         request.level = level
-        for claim in request.claims:
-            self._unsettle(claim.resource)
+        self._touch(request)
 
     def reorder(self, agent: str) -> None:
         """Mark the requests affected by a change of an agent's inherited priority."""
         for name in self.by_agent.get(agent, ()):
             if name in self.queue:
-                for claim in self.queue[name].claims:
-                    self._unsettle(claim.resource)
+                self._touch(self.queue[name])
 
     def unsettle_all(self) -> None:
         """Mark all requests for a new computation of their places."""
@@ -317,6 +317,9 @@ class LeaseBook:
 
     def settle_places(self, overtakes_max: int) -> None:
         """Compute the places of the unsettled requests; those without obstacles become ready."""
+        for resource in self.touched:
+            self.unsettled.update([(name, None) for name, _ in self._queued(resource)])
+        self.touched.clear()
         if not self.unsettled:
             return
         behind = self._places(overtakes_max)

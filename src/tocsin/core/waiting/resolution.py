@@ -18,7 +18,7 @@ def settle(decision: Decision) -> None:
     """Apply all effects of the waits of this decision."""
     state = decision.state
     book, graph = state.leases, state.waits
-    while book.unsettled or book.ready or graph.suspects or graph.queue_suspects or graph.lent:
+    while book.touched or book.unsettled or book.ready or graph.suspects or graph.queue_suspects or graph.lent:
         if break_deadlock(decision, release_for, places=False) or follow_waits(decision):
             continue
         book.settle_places(decision.policy.leases.overtakes_max)
