@@ -200,6 +200,7 @@ def _conclude(decision: Decision) -> None:
     reactions.react(decision)
     admission.charge_owed(decision)
     retention.trim(decision)
+    closing.trim_history(decision)
 
 
 class Exchange:

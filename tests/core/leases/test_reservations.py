@@ -24,9 +24,7 @@ def test_a_refusal_names_all_for_whom_it_is_reserved(new_team: NewTeam) -> None:
     assert problem.facts == {"holders": [], "ahead": ["three", "two"]}
 
 
-@pytest.mark.skipif(
-    os.environ.get("TOCSIN_FORM") == "compiled", reason="compiled methods cannot be replaced"
-)
+@pytest.mark.skipif(os.environ.get("TOCSIN_FORM") == "compiled", reason="compiled methods cannot be replaced")
 def test_requests_that_change_together_are_placed_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = WaitGraph()
     book = LeaseBook(waits, {})

@@ -1,6 +1,7 @@
 """Escalation: every operational trigger of LIMINAL with its number, its paths arrow by arrow, and once per cause."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError
 from tocsin.core.escalation.paths import PATHS, ROUTES, Place, place_after
+from tocsin.core.leases.model import Contention
 from tocsin.core.messages.message import Message
 from tocsin.core.messages.model import NEVER
 from tocsin.core.protocol.priority import Priority
@@ -690,3 +692,33 @@ def test_a_closed_escalation_is_closed_in_a_recovery_point(calm: Team) -> None:
     restored = restore(calm.snapshot())
     assert list(restored.open_escalations) == []
     assert list(restored.closed_escalations) == [escalation.escalation]
+
+
+@pytest.mark.skipif(os.environ.get("TOCSIN_FORM") == "compiled", reason="compiled methods cannot be replaced")
+@pytest.mark.parametrize("waiters", [4, 16])
+def test_contention_that_ends_in_one_decision_is_looked_at_once(
+    new_team: NewTeam, monkeypatch: pytest.MonkeyPatch, waiters: int
+) -> None:
+    resources = 8
+    team = new_team(f"escalation: {{history_max: {resources - 3}}}")
+    team.register("ann")
+    names = tuple(f"src/{number}" for number in range(resources))
+    team.hold(cmd.AcquireLease(names, ttl_s=3600), "ann")
+    for number in range(waiters):
+        team.register(f"impl_{number:03d}")
+        team.ask(cmd.AcquireLease(names, wait_s=30), f"impl_{number:03d}", cmd.LeaseRecord)
+    assert len(opened(team)) == resources
+    looked_at: list[str] = []
+    book = team.exchange.state.leases
+    contention = book.contention
+
+    def counted(resource: str, but: str = "") -> Contention:
+        looked_at.append(resource)
+        return contention(resource, but)
+
+    monkeypatch.setattr(book, "contention", counted)
+    team.advance(31)
+    assert not book.queue
+    assert all(known.closed_at != NEVER for known in team.exchange.state.escalations.values())
+    assert len(looked_at) == resources, "once for each escalation, however many requests have ended"
+    assert [len(event.escalations) for event in team.happened(ev.EscalationsForgotten)] == [3]

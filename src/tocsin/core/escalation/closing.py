@@ -12,7 +12,7 @@ from tocsin.core.messages.model import NEVER
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Escalation
 
-__all__ = ["apply_forgotten", "close", "close_if_over"]
+__all__ = ["apply_forgotten", "close", "close_if_over", "trim_history"]
 
 
 def close_if_over(decision: Decision, opened: Escalation) -> bool:
@@ -28,9 +28,13 @@ def close_if_over(decision: Decision, opened: Escalation) -> bool:
 
 
 def close(decision: Decision, opened: Escalation) -> None:
-    """Close an escalation, open a deferred one in its place, and forget the oldest closed ones over the limit."""
+    """Close an escalation, and open a deferred one in its place."""
     move(decision, opened, "returned", detail="")
     open_deferred(decision)
+
+
+def trim_history(decision: Decision) -> None:
+    """Forget the oldest closed escalations over the limit, at the end of a decision that may have closed many."""
     surplus = len(decision.state.closed_escalations) - decision.policy.escalation.history_max
     if surplus > 0:
         names = tuple([known.escalation for known in _oldest_closed(decision.state, surplus)])

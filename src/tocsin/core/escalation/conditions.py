@@ -7,10 +7,9 @@ from tocsin.core.teamwork.model import Deferred, Escalation
 __all__ = ["is_open", "is_over", "may_be_forgotten"]
 
 _ENDED = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
-#: Triggers whose condition may outlast the escalation: a command closes it while the cause persists.
-_OUTLASTING = frozenset(
-    {"approval_timeout", "dependency_blocked", "health_degraded", "priority_inflation", "resource_contended"}
-)
+#: Triggers whose condition may outlast the escalation, and would open another: a command closes it while the cause
+#: persists. The causes of inflated priorities and of contention are new each time.
+_OUTLASTING = frozenset({"approval_timeout", "dependency_blocked", "health_degraded"})
 
 
 def is_open(opened: Escalation) -> bool:

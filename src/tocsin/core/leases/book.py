@@ -273,10 +273,6 @@ class LeaseBook:
             if name in found
         }
 
-    def overlapping(self, resources: Iterable[str]) -> set[str]:
-        """Return the held or requested resources that overlap with some resources."""
-        return {used.pattern.text for resource in resources for used in self.patterns.conflicting(resource)}
-
     def contended_resources(self, request: LeaseRequest, depth: int) -> list[str]:
         """Return the resources that block a request and whose holders at least `depth` waits are for."""
         found: dict[str, None] = {}

@@ -22,7 +22,6 @@ from tocsin.core.messages.notices import unfold
 from tocsin.core.protocol.payloads import is_critical_error
 from tocsin.core.teamwork import approvals, discussions, requests, topics
 from tocsin.core.teamwork.model import Escalation
-from tocsin.core.waiting.graph import wait_key
 from tocsin.core.waiting.resolution import settle
 from tocsin.core.wake import channels
 from tocsin.core.wake import decisions as wake
@@ -36,11 +35,16 @@ def react(decision: Decision) -> None:
     """Run the reactions to the events of this decision, and to the events that they add, until there are no more."""
     events, seen = decision.events, 0
     while True:
+        unblocked = False
         while seen < len(events):
-            reaction = _REACTIONS.get(type(events[seen]))
+            kind = type(events[seen])
+            reaction = _REACTIONS.get(kind)
             if reaction is not None:
                 reaction(decision, events[seen])
+            unblocked = unblocked or kind in _UNBLOCKING
             seen += 1
+        if unblocked:
+            _close_unblocked(decision)
         settle(decision)
         if seen == len(events):
             return
@@ -156,40 +160,16 @@ def _decided(decision: Decision, event: ev.ApprovalEnded) -> None:
         close_if_over(decision, decision.state.escalations[name])
 
 
-def _wait_ended(decision: Decision, event: ev.WaitEnded) -> None:
-    _unblocked(decision, wait_key(event.wait_kind, event.ref, event.waiter))
-
-
-def _granted(decision: Decision, event: ev.LeaseGranted) -> None:
-    """Close contention escalations that this grant may have ended."""
-    _unblocked(decision, wait_key("lease", event.lease, event.holder))
-    contended = _open_about(decision, "resource_contended")
-    if contended:
-        touched = decision.state.leases.overlapping(event.exclusive + event.shared)
-        for opened in contended:
-            if opened.subject in touched:
-                close_if_over(decision, opened)
-
-
 def _lease_ended(decision: Decision, event: ev.LeaseReleased | ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
-    """End override approvals of the lease, and close contention escalations of its resources."""
+    """End override approvals of the lease."""
     if decision.state.approvals:
         approvals.end_overrides(decision, event.lease)
-    for opened in _open_about(decision, "resource_contended"):
-        if opened.subject in event.resources:
-            close_if_over(decision, opened)
 
 
-def _left_lease_queue(decision: Decision, event: ev.LeaseWaitEnded) -> None:
-    _unblocked(decision, wait_key("lease", event.lease, event.agent))
-    for opened in _open_about(decision, "resource_contended"):
-        close_if_over(decision, opened)
-
-
-def _unblocked(decision: Decision, key: str) -> None:
-    """Close the escalation of a wait that has ended."""
-    for opened in _open_about(decision, "dependency_blocked"):
-        if opened.subject == key:
+def _close_unblocked(decision: Decision) -> None:
+    """Close the escalations of waits that have ended, and of contention that has."""
+    for trigger in ("dependency_blocked", "resource_contended"):
+        for opened in _open_about(decision, trigger):
             close_if_over(decision, opened)
 
 
@@ -237,6 +217,12 @@ _ENDINGS: dict[type, str] = {
     ev.MessageDied: "could not be delivered",
 }
 
+#: Events that may end what escalations of waits and of contention are about. One decision may have many of them, and
+#: many escalations may be open, so these are looked through once and not for each event.
+_UNBLOCKING: Final = frozenset(
+    {ev.WaitEnded, ev.LeaseGranted, ev.LeaseReleased, ev.LeaseLapsed, ev.LeaseReclaimed, ev.LeaseWaitEnded}
+)
+
 _REACTIONS: Final[dict[type, Callable[[Decision, Any], None]]] = {
     ev.MessageAccepted: _accepted,
     ev.MessageReleased: _released,
@@ -254,12 +240,9 @@ _REACTIONS: Final[dict[type, Callable[[Decision, Any], None]]] = {
     ev.SessionHeartbeat: channels.heard,
     ev.AgentRegistered: _registered,
     ev.ApprovalEnded: _decided,
-    ev.WaitEnded: _wait_ended,
-    ev.LeaseGranted: _granted,
     ev.LeaseReleased: _lease_ended,
     ev.LeaseLapsed: _lease_ended,
     ev.LeaseReclaimed: _lease_ended,
-    ev.LeaseWaitEnded: _left_lease_queue,
     ev.LeaseContended: _contended,
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _cleared,
