@@ -5,6 +5,7 @@ fills it goes to its host as commands, and is committed as any other.
 """
 
 import asyncio
+import gc
 import http.client
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -178,6 +179,7 @@ async def ground_at(
     settings = load_config(
         port=0, store={"commit_timeout_s": 60, "query_timeout_s": 60, "batch_timeout_s": 60}, **config
     )
+    gc.set_threshold(settings.collection_objects)
     given = _store_tokens(folder, names, tokens)
     hub = await Hub.open(folder, default_policy(), settings, project=PROJECT)
     listener = listen("127.0.0.1", 0)

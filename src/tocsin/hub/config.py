@@ -423,6 +423,9 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     channels: Channels
     #: Python's switch interval: how long one thread may hold the interpreter while another waits, seconds.
     switch_interval_s: Annotated[float, Meta(ge=0.0001, le=1)]
+    #: New lists, mappings and other containers after which Python's garbage collector looks for cycles among them. With
+    #: a small number it looks often while a body that is mostly brackets is parsed; with a large one it looks longer.
+    collection_objects: Annotated[int, Meta(ge=100, le=100_000)]
     #: Time slice that the hub's threads request from Linux (6.12 or newer), seconds; 0 is the kernel's default. With a
     #: shorter one than other programs have, a thread that wakes up does not wait for them on busy processors.
     time_slice_s: Annotated[float, Meta(ge=0, le=0.1)]
