@@ -1,7 +1,11 @@
 """What is decided about waits does not depend on the order in which a rebuilt state holds them."""
 
+import os
 from copy import copy
 from itertools import permutations
+from typing import Any
+
+import pytest
 
 from tests.core.conftest import NewTeam
 from tocsin.core import commands as cmd
@@ -55,3 +59,31 @@ def test_agents_inherit_in_the_order_of_their_names(new_team: NewTeam) -> None:
         team.ask(cmd.AcquireLease(shared=("gpu",)), name, cmd.LeaseRecord)
     team.ask(cmd.AcquireLease(exclusive=("gpu",), priority="Blocking"), "bea", cmd.LeaseRecord)
     assert [event.agent for event in team.happened(ev.PriorityInherited)] == ["amy", "zoe"]
+
+
+class Counted(dict[str, dict[str, Wait]]):
+    """Counts the agents whose waits are looked up."""
+
+    looked_up = 0
+
+    def get(self, *about: Any) -> Any:
+        self.looked_up += 1
+        return super().get(*about)
+
+
+@pytest.mark.skipif(os.environ.get("TOCSIN_FORM") == "compiled", reason="compiled code does not call an overridden get")
+def test_the_search_ends_with_the_shorter_way() -> None:
+    """A thousand agents are ahead of ada, but only bob waits for her; in the end the last of them waits for bob."""
+    graph = WaitGraph()
+    for seq in range(1000):
+        graph.add(wait(seq, f"a{seq:03d}", f"a{seq + 1:03d}"))
+    graph.add(wait(1001, "bob", "ada"))
+    graph.suspects.clear()
+    graph.by_waiter = counted = Counted(graph.by_waiter)
+    graph.add(wait(1002, "ada", "a000"))
+    assert list(graph.suspects) == ["ada"]
+    counted.looked_up = 0
+    assert graph.find_deadlock() == []
+    assert counted.looked_up < 10
+    graph.add(wait(1003, "a1000", "bob"))
+    assert len(graph.find_deadlock()) == 1003

@@ -199,6 +199,10 @@ class WaitGraph:
         # as nobody has several of them.
         if not suspects or not (self.linked or (places and self.several)):
             return []
+        if not places:
+            suspects = [agent for agent in suspects if agent in self.upon]
+            if not suspects or (len(suspects) == 1 and not self._leads_back(suspects[0])):
+                return []
         if len(suspects) == 1:
             if path := self._way_back(suspects[0], places=places):
                 return path
@@ -218,6 +222,31 @@ class WaitGraph:
             if agent in ahead and len(back := _reach(agent, _reversed(ahead, ways))) == len(ahead):
                 return [next(wait for wait in stuck[name] if _others([wait], places) & back.keys()) for name in ahead]
         return []
+
+    def _leads_back(self, start: str) -> bool:
+        """Return whether waits lead from an agent back to itself, places aside.
+
+        Both whom it waits for and who waits for it are followed, whichever took fewer steps so far, until one of them
+        ends or they meet. So an agent behind which nobody waits costs little, however many waits are ahead of it.
+        """
+        seen = ({start}, {start})
+        pending = ([start], [start])
+        steps = [0, 0]
+        while pending[0] and pending[1]:
+            way = 0 if steps[0] <= steps[1] else 1
+            agent = pending[way].pop()
+            if way == 0:
+                found = [other for wait in self.by_waiter.get(agent, {}).values() for other in wait.on]
+            else:
+                found = [wait.waiter for wait in self.upon.get(agent, {}).values()]
+            steps[way] += len(found) + 1
+            for other in found:
+                if other in seen[1 - way]:
+                    return True
+                if other not in seen[way]:
+                    seen[way].add(other)
+                    pending[way].append(other)
+        return False
 
     def _way_back(self, start: str, *, places: bool, any_of: bool = False) -> list[Wait]:
         """Return a path of waits from an agent back to itself, with `any_of` waits only if asked for."""
