@@ -79,7 +79,7 @@ class WaitingMessage(msgspec.Struct, frozen=True):
     #: Size of the payload.
     payload_bytes: int
     #: Null if it is larger than asked for.
-    payload: msgspec.Raw = msgspec.Raw(b"null")
+    payload: msgspec.Raw
 
 
 class WaitingMessages(msgspec.Struct, frozen=True):
