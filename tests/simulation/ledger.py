@@ -80,6 +80,8 @@ class Ledger:
         # A pump that meets too many expired messages at a time stops there.
         done = all(self.pushed.values()) or any(isinstance(event, ev.MessageExpired) for event in events)
         must(done, f"the path of {self.pushed} is a push, which did not happen")
+        if any(isinstance(event, ev.MessageDied) for event in events):
+            _check_dead_letters(self.shadow.state)
         self.accounts.teamwork_checks.decided(self.shadow.state)
 
     def _check(self, event: Event) -> None:
@@ -300,8 +302,12 @@ def _check_volume(live: ProjectState) -> None:
     counts = {("to", name): size for name, size in volume.by_recipient.items()}
     counts |= {("of", name): size for name, size in volume.by_sender.items()}
     must(counts == by_agent, f"the bytes of agents are {by_agent} and were counted as {counts}")
-    limits = live.policy.limits
-    must(volume.dead <= limits.dead_letters_bytes_max or not live.dead, "dead letters have too many bytes")
+
+
+def _check_dead_letters(state: ProjectState) -> None:
+    """Check the limit of dead letters when another one has joined them; a lower limit counts from then on."""
+    dead = state.volume.dead
+    must(dead <= state.policy.limits.dead_letters_bytes_max or not state.dead, "dead letters have too many bytes")
 
 
 def _top(state: ProjectState) -> int:

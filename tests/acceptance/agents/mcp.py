@@ -53,8 +53,9 @@ class McpDriver(Driver):
             priority=letter.priority,
             ttl_s=letter.ttl_s,
         )
-        found: dict[str, Any] = sent.get("receipt") or {}
-        return found
+        # A tool leaves out what its caller knows, and what is as usual.
+        usual = {"message_id": letter.message_id, "recipient": receiver, "duplicate": False, "copies": 1}
+        return usual | (sent.get("receipt") or {})
 
     async def look(self) -> None:
         before = len(self.kept)

@@ -177,10 +177,10 @@ async def test_a_client_that_ignores_its_channel_is_not_reached_by_it_until_it_f
     with team(tmp_path) as hub:
         async with claude(hub, "bob") as (bob, _), over_http(hub, "ada") as ada:
             await reached(hub, "bob", "channel")
-            sent = await ada.do("send_message", to="bob", text="hello?", priority="Critical")
+            sent = await ada.do("post_message", to="bob", text="hello?", priority="Critical")
             assert sent["receipt"]["reach"] == "channel"
             await reached(hub, "bob", "none")
-            again = await ada.do("send_message", to="bob", text="anybody?", priority="Critical")
+            again = await ada.do("post_message", to="bob", text="anybody?", priority="Critical")
             assert again["receipt"]["reach"] == "none"
             await bob.do("fetch_inbox")
             await reached(hub, "bob", "channel")
@@ -193,7 +193,7 @@ async def test_the_looks_of_a_channel_are_not_calls_of_its_agent(tmp_path: Path)
             await bob.do("fetch_inbox")
             await reached(hub, "bob", "channel")
             before = called_at(hub, "bob")
-            await ada.do("send_message", to="bob", text="hello?", priority="Blocking")
+            await ada.do("post_message", to="bob", text="hello?", priority="Blocking")
             for _ in range(3):
                 await listening.next()
             assert called_at(hub, "bob") == before

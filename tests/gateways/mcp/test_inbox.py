@@ -180,7 +180,7 @@ async def test_resources_show_without_taking(hub: Hub, way: Way, pair: tuple[str
 async def test_an_answer_settles_what_was_only_shown(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     """A hook has shown the message and its id."""
     async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
-        name = (await ada.do("send_message", to=pair[1], text="?", type="CUSTOM_ASK"))["message_id"]
+        name = (await ada.do("post_message", to=pair[1], text="?", type="CUSTOM_ASK"))["message_id"]
         await bob.do("reply_message", message_id=name, text="yes")
         assert hub.state(name) == "processed"
         assert (await bob.do("fetch_inbox"))["messages"] == []
