@@ -6,6 +6,7 @@ trusts the project. It is connected to Tocsin by the commands and the files that
 
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
@@ -91,6 +92,11 @@ class Client:
         """Run `tocsin hooks install`; from another folder than the project, with the project's data."""
         place = () if self.folder == self.ground.project else ("--data", os.path.relpath(self.ground.data, self.folder))
         self.ground.tocsin(*place, "--as", self.agent, "hooks", "install", name, *options, cwd=self.folder)
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        """Return the options that a person writes into the entries of a client which Tocsin does not install for."""
+        return "--data", str(self.ground.data), "--as", self.agent
 
     def _write(self, path: Path, document: Any) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,8 +212,8 @@ class Gemini(Client):
         self._write(folder / "trustedFolders.json", dict.fromkeys(self.trusted, "TRUST_FOLDER"))
 
     def connect(self, *options: str) -> None:
-        server = {"command": "tocsin", "args": ["--as", self.agent, "mcp"]}
-        check = {"type": "command", "command": f"tocsin --as {self.agent} hooks check"}
+        server = {"command": "tocsin", "args": [*self._identity, "mcp"]}
+        check = {"type": "command", "command": f"tocsin {shlex.join(self._identity)} hooks check"}
         # Tocsin installs no checks here: these are what a person writes.
         hooks = {event: [{"hooks": [check]}] for event in ("AfterTool", "AfterAgent")}
         self._write(self.folder / ".gemini" / "settings.json", {"mcpServers": {"tocsin": server}, "hooks": hooks})
@@ -233,7 +239,7 @@ class Opencode(Client):
         self._write(self.home / ".config" / "opencode" / "opencode.json", settings)
 
     def connect(self, *options: str) -> None:
-        server = {"type": "local", "command": ["tocsin", "--as", self.agent, "mcp"], "enabled": True}
+        server = {"type": "local", "command": ["tocsin", *self._identity, "mcp"], "enabled": True}
         self._write(self.folder / "opencode.json", {"mcp": {"tocsin": server}})
 
     def shell(self, command: str) -> Call:

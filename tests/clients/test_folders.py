@@ -8,12 +8,9 @@ from tests.clients.cache import Installed
 from tests.clients.drivers import Client, client_of
 from tests.clients.ground import Ground
 from tests.clients.known import (
-    AGENT_OF_A_FOLDER,
     CLAUDE_SUB_FOLDER,
-    CODEX_WORKTREE,
     GEMINI_RUNS_NO_HOOKS,
     GEMINI_SUB_FOLDER,
-    RELATIVE_DATA,
     needs,
 )
 from tests.clients.model import Call, Say
@@ -111,10 +108,11 @@ def test_the_check_of_the_guard_without_hooks(ground: Ground, dev: Client) -> No
 @pytest.mark.only("claude", "codex", "gemini", "opencode")
 @pytest.mark.capability("started in a sub folder of the project, the tools work")
 def test_a_sub_folder(ground: Ground, dev: Client, installed: Installed, request: pytest.FixtureRequest) -> None:
+    if installed.client == "gemini":
+        request.applymarker(GEMINI_SUB_FOLDER)
     dev.connect()
     below = ground.project / "src"
     below.mkdir()
-    request.applymarker(GEMINI_SUB_FOLDER if installed.client == "gemini" else RELATIVE_DATA)
     inner = client_of(installed, ground, "dev", below)
     ground.send("lead", "dev", "The price list is wrong.")
     ground.model.script("dev", Call("fetch_inbox"), Say("done"))
@@ -127,7 +125,8 @@ def test_a_sub_folder(ground: Ground, dev: Client, installed: Installed, request
 def test_checks_in_a_sub_folder(
     ground: Ground, dev: Client, installed: Installed, request: pytest.FixtureRequest
 ) -> None:
-    request.applymarker(CLAUDE_SUB_FOLDER if installed.client == "claude" else RELATIVE_DATA)
+    if installed.client == "claude":
+        request.applymarker(CLAUDE_SUB_FOLDER)
     dev.connect()
     below = ground.project / "src"
     below.mkdir()
@@ -151,11 +150,7 @@ def test_a_worktree(ground: Ground, installed: Installed, worktree: Path) -> Non
 
 @pytest.mark.only("claude", "codex")
 @pytest.mark.capability("in a worktree checks run")
-def test_checks_in_a_worktree(
-    ground: Ground, installed: Installed, worktree: Path, request: pytest.FixtureRequest
-) -> None:
-    if installed.client == "codex":
-        request.applymarker(CODEX_WORKTREE)
+def test_checks_in_a_worktree(ground: Ground, installed: Installed, worktree: Path) -> None:
     dev = client_of(installed, ground, "dev", worktree)
     dev.connect()
     ground.send("lead", "dev", "Stop: the price list is wrong.", "Critical")
@@ -166,7 +161,6 @@ def test_checks_in_a_worktree(
 
 @pytest.mark.only("claude", "codex")
 @pytest.mark.capability("a process with a token of its own is that agent, also in another agent's folder")
-@AGENT_OF_A_FOLDER
 def test_a_token_of_its_own(ground: Ground, dev: Client, installed: Installed) -> None:
     """The project is connected as the lead, and the developer's client is started there with its own token."""
     client_of(installed, ground, "lead").connect()
