@@ -8,9 +8,9 @@ import pytest
 
 __all__ = [
     "CLAUDE_SUB_FOLDER",
-    "FIRST_REQUEST",
     "GEMINI_RUNS_NO_HOOKS",
     "GEMINI_SUB_FOLDER",
+    "OPENCODE_CANCELS",
     "needs",
 ]
 
@@ -29,7 +29,9 @@ def _limit(reason: str) -> pytest.MarkDecorator:
     return _defect(f"the client itself: {reason}")
 
 
-FIRST_REQUEST = _defect("Codex asks its model before Tocsin's server has started: it is not `required`")
 GEMINI_RUNS_NO_HOOKS = _limit("Gemini CLI runs git without hooks (`core.hooksPath` is empty), so the guard never runs")
 GEMINI_SUB_FOLDER = _limit("Gemini CLI reads a project's settings only in the folder in which it starts")
 CLAUDE_SUB_FOLDER = _limit("Claude Code reads `.claude/settings.json` only in the folder in which it starts")
+OPENCODE_CANCELS = _defect(
+    "opencode cancels each call after its answer; Tocsin takes the answer for unseen, and repeats its messages"
+)

@@ -4,13 +4,15 @@ import pytest
 
 from tests.clients.drivers import Client
 from tests.clients.ground import Ground
-from tests.clients.known import FIRST_REQUEST
+from tests.clients.known import OPENCODE_CANCELS
 from tests.clients.model import Call, Request, Say
 
 
 @pytest.mark.short
 @pytest.mark.capability("calls the tools; a fetched message is shown whole")
-def test_fetches_and_sends(ground: Ground, dev: Client) -> None:
+def test_fetches_and_sends(ground: Ground, dev: Client, request: pytest.FixtureRequest) -> None:
+    if dev.installed.client == "opencode":
+        request.applymarker(OPENCODE_CANCELS)
     dev.connect()
     message = ground.send("lead", "dev", 'The "price" of an empty cart\nis wrong: mend price.py.')
     answer = Call("post_message", {"to": "lead", "text": "It is mended."})
@@ -60,7 +62,6 @@ def test_instructions_name_the_tools_in_full(ground: Ground, dev: Client) -> Non
 
 @pytest.mark.only("codex")
 @pytest.mark.capability("the first request names the tools, however slowly the server starts")
-@FIRST_REQUEST
 def test_the_first_request_names_the_tools(ground: Ground, dev: Client) -> None:
     """A wrapper delays the start by more than Codex waits for servers that are not required."""
     slow = ground.root / "slow-tocsin"
