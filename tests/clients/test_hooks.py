@@ -103,7 +103,7 @@ def test_an_urgent_message_while_a_sub_agent_works(ground: Ground, dev: Client) 
     dev.connect()
     arrived = sends(ground, "Critical", dev.shell("echo inner"), ("Stop: the price list is wrong.",))
     ground.model.script("dev", arrived, dev.shell("echo more"), Say("looked around"), purpose="sub")
-    after = (dev.shell("sleep 1"), Call("fetch_inbox"), Call("list_agents"), Say("done"))
+    after = (dev.shell("sleep 1"), Call("fetch_inbox"), Call("list_team"), Say("done"))
     ground.model.script("dev", *dev.delegate("Look around."), *after)
     dev.run("Begin.")
     needs(len(ground.model.of("dev", "sub")) > 1, "the sub-agent has called no tool")
@@ -118,7 +118,7 @@ def test_four_large_messages(ground: Ground, dev: Client) -> None:
     texts = tuple(f"Question {number}: " + f"{number} " * (_LARGE // 2) + f"end of {number}" for number in range(4))
     arrived = sends(ground, "Blocking", dev.shell("echo one"), texts)
     fetches = [Call("fetch_inbox")] * 4
-    ground.model.script("dev", arrived, dev.shell("echo two"), *fetches, Call("list_agents"), Say("done"))
+    ground.model.script("dev", arrived, dev.shell("echo two"), *fetches, Call("list_team"), Say("done"))
     dev.run("Begin.")
     assert texts[0] in news(ground.model.of("dev")[1]), "the first is shown whole"
     assert ground.unseen("dev") == []
@@ -139,7 +139,7 @@ def test_a_message_that_is_too_large_for_any_answer(ground: Ground, dev: Client)
 
     def following(request: Request) -> Call | Say:
         found = re.search(r"call fetch_inbox with (\{.+?\})", news(request).replace("\\", ""))
-        return Call("list_agents") if found is None else Call("fetch_inbox", json.loads(found[1]))
+        return Call("list_team") if found is None else Call("fetch_inbox", json.loads(found[1]))
 
     ground.model.script("dev", arrived, fetch, *[following] * 6, Say("done"))
     dev.run("Begin.")
