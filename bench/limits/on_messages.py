@@ -65,6 +65,11 @@ async def fetch(g: Ground) -> Step:
     return g.ask("fetch_inbox", "ada", limit=500)
 
 
+@case("messages", "peek_inbox", "100 of 90,000 messages")
+async def peek_inbox(g: Ground) -> Step:
+    return g.ask("peek_inbox", "ada", limit=100, payload_bytes_max=65_536)
+
+
 @case("messages", "fetch_inbox: largest", "4 MiB of large messages")
 async def fetch_large(g: Ground) -> Step:
     return g.ask("fetch_inbox", "large", limit=500)

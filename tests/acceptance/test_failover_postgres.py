@@ -123,7 +123,8 @@ def test_an_owner_that_hangs_is_replaced_and_kept_out_when_it_wakes(tmp_path: Pa
             Remote(other.url, token).post("v1", "messages", body=envelope(3))
         finally:
             owner.process.send_signal(signal.SIGCONT)
-        assert late.result(30) in [(503, "E_HUB_001"), (503, "E_HUB_002"), (503, "E_HUB_003"), (0, "")]
+        answered = [(503, f"E_HUB_00{number}") for number in (1, 2, 3, 7)]  # 7: its tokens are too old to be used
+        assert late.result(30) in [*answered, (0, "")]
         while "another hub has taken over" not in owner.log.read_text():
             assert owner.process.poll() is None, "it goes on, and waits for the project"
         assert until(other.url, 200)["condition"] == "serving"

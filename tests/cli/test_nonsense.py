@@ -40,6 +40,7 @@ OTHERS = {
         "work",
         "wake template",
         "wake log",
+        "wake tmux",
         "segments upload",
         "import",
         "policy check",

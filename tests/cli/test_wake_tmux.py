@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli import terminal_client
 from tests.cli.processes import Told, asked
+from tests.debian import need
 from tests.patience import PATIENCE_S
 from tocsin.cli.programs.tmux import PROMPT, Pacing, Pane, submit
 
@@ -60,6 +61,7 @@ def until(what: Callable[[], object], meant: str) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A tmux server of its own, which ends with the test."""
+    need("tmux", "tmux")
     monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
     monkeypatch.delenv("TMUX", raising=False)
     tmux("-f", os.devnull, "new-session", "-d", "-s", "other", "cat")

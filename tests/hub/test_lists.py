@@ -49,7 +49,7 @@ def test_every_list_has_a_limit_and_a_cursor(row: Operation) -> None:
     fields = set(row.request.__struct_fields__)
     assert "limit" in fields, f"{row.name} has no limit"
     if row.name in ("get_message", "trace_message", "fetch_inbox", "peek_inbox"):
-        return  # copies of one message, found one by one by their signal ids; a drain continues where it ended, a look shows the first
+        return  # copies of one message, found by their ids; a drain goes on where it ended, a look shows the first
     assert "after" in fields, f"{row.name} has no cursor"
     reply: Any = get_origin(row.reply) or row.reply
     assert "next" in reply.__struct_fields__, f"{row.name} does not tell where the next page begins"

@@ -62,7 +62,7 @@ class PeekInbox(Request, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of messages.")] = 20
     at_least: Annotated[PriorityName, Meta(description="Show only messages of this priority or higher.")] = "Info"
     payload_bytes_max: Annotated[
-        int, Meta(ge=0, le=10**9, description="Larger payloads are left out; their size is shown in any case.")
+        int, Meta(ge=0, le=65_536, description="Larger payloads are left out; their size is shown in any case.")
     ] = 0
 
 

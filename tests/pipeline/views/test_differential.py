@@ -52,7 +52,7 @@ class Tables:
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    worlds = [History(f"world{seed}", simulated(seed, 600 * SCALE)) for seed in (5, 11)]
+    worlds = [History(f"world{seed}", simulated(seed, 600 * SCALE)) for seed in (5, 11, 7)]
     return Tables([*worlds, History("team", played(11, 900 * SCALE))])
 
 

@@ -45,7 +45,7 @@ changed AS (
 crossed AS (SELECT * FROM changed WHERE waits <> waited OR (waits AND at_level <> was_at_level)),
 simple AS (
     SELECT project, date, priority, us(created_at) AS created_us,
-        us(coalesce(first_offered_at, expired_at, recalled_at, dead_at)) AS left_us
+        us(coalesce(first_offered_at, delivered_at, expired_at, recalled_at, dead_at)) AS left_us
     FROM message WHERE moves IS NULL AND coalesce(held, '') = ''),
 steps AS (
     SELECT project, date, us, was_at_level AS level, -1 AS step FROM crossed WHERE waited AND was_at_level IS NOT NULL
