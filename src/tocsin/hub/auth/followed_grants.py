@@ -16,6 +16,8 @@ from tocsin.journal.postgres import ownership
 __all__ = ["FollowedGrants"]
 
 _log = logging.getLogger("tocsin.auth")
+#: Time between two interruptions of a thread that is to end, seconds.
+_INTERRUPT_S = 0.1
 
 
 class FollowedGrants:
@@ -63,8 +65,9 @@ class FollowedGrants:
     def close(self) -> None:
         """Stop reading, and close the store."""
         self._closing.set()
-        self._store.interrupt()
-        self._thread.join()
+        while self._thread.is_alive():  # An interruption may come just before the thread waits.
+            self._store.interrupt()
+            self._thread.join(_INTERRUPT_S)
         try:
             if ownership.clock() < self._fresh_until:
                 self._store.leave(self._reader)
